@@ -14,18 +14,20 @@ const MIN_DAYS: u64 = 4;
 /// How many seeds CI simulates, unless the environment says otherwise.
 const SHARE: u64 = 20;
 
-/// What the test reads.
+/// The tests of seeds, which run every simulated family.
+const TEST: &str = "seeds";
+/// What they read.
 const SEEDS_VARIABLE: &str = "SOJOURN_SIM_SEEDS";
 const DAYS_VARIABLE: &str = "SOJOURN_SIM_DAYS";
 
-/// Whole months, in the profile that is made for them; the last line has the figures. What must
-/// happen in them at least is checked by the tests themselves.
+/// Whole months, in the profile that is made for them; the last lines have the figures of each family.
+/// What must happen in them at least is checked by the tests themselves.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
     let (seeds, days) = asked(arguments)?;
     let test = || {
         let mut command = cargo(root);
         command.args(["test", "--profile", "simulation", "--package", "sojourn-sim"]);
-        command.args(["--test", "group", "--test", "lab"]);
+        command.args(["--test", TEST]);
         command
     };
     print_line("sim: building (optimised; the first build takes some minutes)");
@@ -42,8 +44,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
 /// CI's own tests, so these are the binaries that they built.
 pub(crate) fn share(root: &Path) -> Result<()> {
     let mut command = cargo(root);
-    command.args(["test", "--workspace", "--test", "group", "--test", "lab"]);
-    command.args(["--", "seeds", "--nocapture"]);
+    command.args(["test", "--workspace", "--test", TEST, "--", "--nocapture"]);
     if std::env::var_os(SEEDS_VARIABLE).is_none() {
         command.env(SEEDS_VARIABLE, SHARE.to_string());
     }

@@ -50,6 +50,20 @@ pub struct Rates {
     pub lost: u64,
 }
 
+impl Rates {
+    /// Draws each rate, up to a maximum of its own.
+    pub fn draw(rng: &mut Rng, max: Self) -> Self {
+        let mut up_to = |max: u64| rng.below(max + 1);
+        Self {
+            before: up_to(max.before),
+            after: up_to(max.after),
+            conflict: up_to(max.conflict),
+            read: up_to(max.read),
+            lost: up_to(max.lost),
+        }
+    }
+}
+
 /// What goes wrong, decided by a seed.
 #[derive(Debug)]
 pub struct Faults {

@@ -20,8 +20,6 @@ use sojourn_operator::clock::Clock;
 use tokio::task::JoinSet;
 
 use crate::rng::Rng;
-use crate::truth::SharedTruth;
-use crate::truth::submission::Upload;
 
 const NODE: &str = "simulated";
 /// Attempts of a Job, the first one included, as its `backoffLimit` has it.
@@ -38,13 +36,31 @@ pub struct PodFailureRates {
     pub job_vanishes: u64,
 }
 
-/// Plays the node and the Job controller.
+/// What a Job sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upload {
+    pub idempotency_key: String,
+    /// The object whose data it is.
+    pub uid: String,
+    pub environment: String,
+    pub job: String,
+}
+
+/// The server that Jobs upload to.
+pub trait UploadServer: Send + Sync + 'static {
+    /// Takes an upload; answers whether it is new to the server.
+    fn take(&self, upload: &Upload) -> bool;
+
+    /// The Job of an upload vanished before anybody saw that it was done.
+    fn job_vanished(&self, idempotency_key: &str);
+}
+
+/// Does what the node and the Job controller do.
 pub struct Kubelet {
     client: Client,
     clock: Arc<dyn Clock>,
     rng: Rng,
     pod_failure_rates: Mutex<PodFailureRates>,
-    truth: SharedTruth,
     /// By URL of the upload: every attempt fails.
     refused: Mutex<BTreeSet<String>>,
     /// Pods come up and never become ready.
@@ -53,15 +69,17 @@ pub struct Kubelet {
 
 impl std::fmt::Debug for Kubelet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kubelet").field("luck", &self.pod_failure_rates).finish_non_exhaustive()
+        f.debug_struct("Kubelet")
+            .field("pod_failure_rates", &self.pod_failure_rates)
+            .finish_non_exhaustive()
     }
 }
 
 impl Kubelet {
-    pub fn new(client: Client, clock: Arc<dyn Clock>, rng: Rng, truth: SharedTruth) -> Arc<Self> {
+    pub fn new(client: Client, clock: Arc<dyn Clock>, rng: Rng) -> Arc<Self> {
         let (pod_failure_rates, refused) = (Mutex::default(), Mutex::default());
         let never_ready = AtomicBool::new(false);
-        Arc::new(Self { client, clock, rng, pod_failure_rates, truth, refused, never_ready })
+        Arc::new(Self { client, clock, rng, pod_failure_rates, refused, never_ready })
     }
 
     pub fn set_pod_failure_rates(&self, pod_failure_rates: PodFailureRates) {
@@ -176,7 +194,7 @@ impl Kubelet {
     }
 
     /// Follows all Jobs, for ever.
-    pub async fn run_jobs(self: Arc<Self>) {
+    pub async fn run_jobs(self: Arc<Self>, server: Arc<dyn UploadServer>) {
         let jobs: Api<Job> = Api::all(self.client.clone());
         let mut stream =
             std::pin::pin!(watcher::watcher(jobs, watcher::Config::default().timeout(0)));
@@ -190,7 +208,7 @@ impl Kubelet {
                     let uid = job.uid().unwrap_or_default();
                     let life = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
                     if begun.insert(uid.clone()) {
-                        work.spawn(self.clone().run_job(job));
+                        work.spawn(self.clone().run_job(job, server.clone()));
                     } else if let Some(life) = life
                         && released.insert(uid)
                     {
@@ -214,7 +232,7 @@ impl Kubelet {
     }
 
     /// One Job from its first attempt to its end.
-    async fn run_job(self: Arc<Self>, job: Job) {
+    async fn run_job(self: Arc<Self>, job: Job, server: Arc<dyn UploadServer>) {
         let (api, name) = (self.jobs(&job), job.name_any());
         let order = SubmissionOrder::of(&job);
         let mut rng = self.rng.split(&format!("job {name} {:?}", job.creation_timestamp()));
@@ -229,12 +247,12 @@ impl Kubelet {
             let words = if fails {
                 "the upload answered 500".to_owned()
             } else {
-                receipt(&name, !self.truth.lock().uploaded(&order.upload))
+                receipt(&name, !server.take(&order.upload))
             };
             self.leave_words(&job, attempt, &words, fails).await;
             if !fails {
                 if rng.permille(self.pod_failure_rates().job_vanishes) {
-                    self.truth.lock().job_vanished(&order.upload.idempotency_key);
+                    server.job_vanished(&order.upload.idempotency_key);
                     drop(api.delete(&name, &DeleteParams::background()).await);
                     return;
                 }

@@ -25,14 +25,17 @@ pub trait Program: Send + Sync + 'static {
         tasks: &'a mut Tasks,
     ) -> BoxFuture<'a, Option<Self::Running>>;
 
+    /// How often its controllers have looked at an object.
+    fn reconciles(running: &Self::Running) -> u64;
+
     /// It runs.
     fn started(&self) {}
 
     /// It was killed, or broke.
-    fn ended(&self, running: Self::Running);
+    fn ended(&self) {}
 
     /// It ended by itself, which it never should.
-    fn broke(&self, words: &str);
+    fn broken(&self, message: &str);
 }
 
 /// A process that is started again when it ends.
@@ -46,6 +49,8 @@ struct Current<P: Program> {
     running: Option<P::Running>,
     line: Option<Arc<Line>>,
     starts: u64,
+    /// Reconciles of the processes that have ended.
+    reconciles_before: u64,
 }
 
 impl<P: Program> std::fmt::Debug for Process<P> {
@@ -63,13 +68,20 @@ pub(crate) struct Host {
     pub(crate) down_for: Arc<Mutex<Duration>>,
 }
 
+impl Host {
+    /// How long a process that was killed stays down.
+    pub(crate) fn set_down_for(&self, span: Duration) {
+        *lock(&self.down_for) = span;
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<P: Program> Process<P> {
     pub(crate) fn run(program: Arc<P>, host: Host) -> Self {
-        let current = Current { running: None, line: None, starts: 0 };
+        let current = Current { running: None, line: None, starts: 0, reconciles_before: 0 };
         let current = Arc::new(Mutex::new(current));
         let (wanted, wish) = watch::channel(true);
         let mut supervisor = JoinSet::new();
@@ -101,6 +113,13 @@ impl<P: Program> Process<P> {
         lock(&self.current).starts
     }
 
+    /// Reconciles of all its processes so far.
+    pub fn reconciles(&self) -> u64 {
+        let current = lock(&self.current);
+        let now = current.running.as_ref().map(P::reconciles).unwrap_or_default();
+        current.reconciles_before + now
+    }
+
     /// Asks it something while it runs.
     pub fn ask<T>(&self, question: impl FnOnce(&P::Running) -> T) -> Option<T> {
         lock(&self.current).running.as_ref().map(question)
@@ -129,11 +148,14 @@ async fn supervise<P: Program>(
         let ended = {
             let mut current = lock(&current);
             current.line = None;
-            current.running.take()
+            let ended = current.running.take();
+            current.reconciles_before += ended.as_ref().map(P::reconciles).unwrap_or_default();
+            ended
         };
-        if let Some(ended) = ended {
-            program.ended(ended);
+        if ended.is_some() {
+            program.ended();
         }
+        drop(ended);
         tokio::time::sleep(wait).await;
     }
 }
@@ -155,6 +177,6 @@ async fn live<P: Program>(
     }
     program.started();
     let ended = tasks.any_ended().await;
-    program.broke(&format!("the operator ended by itself: {ended}"));
+    program.broken(&format!("the operator ended by itself: {ended}"));
     START_RETRY
 }

@@ -1,10 +1,5 @@
 //! The family `group` as a whole, on a virtual clock.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "which seeds to run, or what to write anew, is said in the environment"
-)]
-
 #[path = "group/drain.rs"]
 mod drain;
 #[path = "group/fixture.rs"]
@@ -27,7 +22,5 @@ mod removal;
 mod rest;
 #[path = "group/rotation.rs"]
 mod rotation;
-#[path = "group/seeds.rs"]
-mod seeds;
 #[path = "group/stability.rs"]
 mod stability;

@@ -1,10 +1,5 @@
 //! The family `lab` as a whole, on a virtual clock.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "which seeds to run, or what to write anew, is said in the environment"
-)]
-
 #[path = "lab/change.rs"]
 mod change;
 #[path = "lab/definition.rs"]
@@ -27,5 +22,3 @@ mod name;
 mod repair;
 #[path = "lab/replicas.rs"]
 mod replicas;
-#[path = "lab/seeds.rs"]
-mod seeds;

@@ -1,19 +1,22 @@
 //! Days of groups, drawn from a seed: machines get old, templates and sizes change, drains are
 //! answered or not, and everything fails at times.
 
+use std::fmt;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::json;
 use sojourn_api::group::status::Phase;
 
-use super::{Controllers, GroupLimits, GroupSimulation, Setting};
+use super::invariants::{GroupLimits, Invariant};
+use super::simulation::{GroupSimulation, Setting};
 use crate::event_counts::EventCounts;
 use crate::fault::Rates;
-use crate::process::Process;
+use crate::outcome::SimulationOutcome;
 use crate::rng::Rng;
+use crate::simulation::run_on_virtual_clock;
 
-const GROUPS: [&str; 2] = ["red", "green"];
+pub(super) const GROUPS: [&str; 2] = ["red", "green"];
 /// So many machines a group has at most, and at least.
 const MAX_MACHINES: u64 = 4;
 const MIN_MACHINES: u64 = 2;
@@ -24,12 +27,14 @@ const DRAIN_TIMEOUT: SignedDuration = SignedDuration::from_mins(20);
 const MAX_LATENESS: SignedDuration = SignedDuration::from_hours(3);
 /// For so long nothing fails in the end, and nobody changes anything: what is due must be done.
 const CALM_PERIOD: Duration = Duration::from_secs(8 * 3600);
+/// The most that a month's requests fail.
+const MAX_RATES: Rates = Rates { before: 40, after: 40, conflict: 40, read: 30, lost: 30 };
 const STEP: Duration = Duration::from_secs(300);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// One thing that somebody does, or that happens.
 #[derive(Debug, Clone, Copy)]
-enum Act {
+enum PlannedEvent {
     Resize(usize, u64),
     /// A template that is newer than the others.
     Renew(usize, usize),
@@ -45,70 +50,96 @@ enum Act {
     TakeOver(Duration),
 }
 
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MonthOutcome {
-    pub violations: Vec<String>,
-    pub log: Vec<String>,
-    pub counts: EventCounts,
-    /// How often the engine was written to.
-    pub writes: u64,
+/// Some days.
+#[derive(Debug, Clone)]
+pub struct MonthPlan {
+    pub seed: u64,
+    pub days: u32,
+    pub rates: Rates,
+    /// In order of time, since the beginning.
+    events: Vec<(Duration, PlannedEvent)>,
 }
 
-/// Runs the days of a seed on a clock of its own.
+impl MonthPlan {
+    pub fn draw(seed: u64, days: u64) -> Self {
+        let rng = plan_rng(seed);
+        let days = u32::try_from(days).unwrap_or(u32::MAX);
+        let rates = Rates::draw(&mut rng.split("rates"), MAX_RATES);
+        let events = draw(rng.split("acts"), busy(days));
+        Self { seed, days, rates, events }
+    }
+}
+
+impl fmt::Display for MonthPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, days, rates, events } = self;
+        writeln!(f, "seed {seed}: {days} days of {} groups, {rates:?}", GROUPS.len())?;
+        for (at, event) in events {
+            writeln!(f, "  {at:?} {event:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a plan and the answers to drains are drawn from.
+fn plan_rng(seed: u64) -> Rng {
+    Rng::new(seed).split("groups")
+}
+
+/// The time in which anything may happen.
+fn busy(days: u32) -> Duration {
+    DAY * days - CALM_PERIOD
+}
+
+/// Runs a plan on a clock of its own.
 ///
 /// # Panics
 /// If no runtime can be made, or people cannot do what they always can.
-pub fn run(seed: u64, days: u32) -> MonthOutcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime of one thread");
-    runtime.block_on(async {
-        let rng = Rng::new(seed).split("groups");
-        let busy = DAY * days - CALM_PERIOD;
-        let acts = draw(rng.split("acts"), busy);
-        let mut month = Month::begin(seed, &rng).await;
+pub fn run(plan: &MonthPlan) -> SimulationOutcome {
+    run_on_virtual_clock(async {
+        let mut month = Month::begin(plan).await;
         let mut passed = Duration::ZERO;
-        let mut acts = acts.into_iter().peekable();
-        while passed < busy {
-            while let Some((_, act)) = acts.next_if(|(at, _)| *at <= passed) {
-                month.act(act).await;
+        let mut events = plan.events.iter().peekable();
+        while passed < busy(plan.days) {
+            while let Some((_, event)) = events.next_if(|(at, _)| *at <= passed) {
+                month.apply(*event).await;
             }
             month.step().await;
             passed += STEP;
         }
         month.calm_down();
-        while passed < DAY * days {
+        while passed < DAY * plan.days {
             month.step().await;
             passed += STEP;
         }
-        month.end()
+        month.end(plan)
     })
 }
 
 /// What happens when, in order of time.
-fn draw(mut rng: Rng, busy: Duration) -> Vec<(Duration, Act)> {
-    let mut acts = Vec::new();
+fn draw(mut rng: Rng, busy: Duration) -> Vec<(Duration, PlannedEvent)> {
+    let mut events = Vec::new();
     let group = |rng: &mut Rng| usize::try_from(rng.below(2)).unwrap_or(0);
     let hours = busy.as_secs() / 3600;
     for index in 0..usize::try_from(hours).unwrap_or(0) {
-        let act = match rng.below(10) {
-            0 => Act::Resize(group(&mut rng), rng.between(MIN_MACHINES, MAX_MACHINES)),
-            1 => Act::Renew(group(&mut rng), index),
-            2 => Act::Fail(small(&mut rng)),
-            3 => Act::Lose(small(&mut rng)),
-            4 => Act::CutWatches,
-            5 => Act::Kill(Duration::from_secs(*rng.pick(&[1, 60, 3000]))),
-            6 | 7 => Act::KillAfter(rng.between(1, 60), Duration::from_secs(rng.below(900))),
-            8 => Act::TakeOver(Duration::from_secs(*rng.pick(&[0, 2, 17]))),
+        let event = match rng.below(10) {
+            0 => PlannedEvent::Resize(group(&mut rng), rng.between(MIN_MACHINES, MAX_MACHINES)),
+            1 => PlannedEvent::Renew(group(&mut rng), index),
+            2 => PlannedEvent::Fail(small(&mut rng)),
+            3 => PlannedEvent::Lose(small(&mut rng)),
+            4 => PlannedEvent::CutWatches,
+            5 => PlannedEvent::Kill(Duration::from_secs(*rng.pick(&[1, 60, 3000]))),
+            6 | 7 => {
+                let writes = rng.between(1, 60);
+                PlannedEvent::KillAfter(writes, Duration::from_secs(rng.below(900)))
+            }
+            8 => PlannedEvent::TakeOver(Duration::from_secs(*rng.pick(&[0, 2, 17]))),
             _ => continue,
         };
-        acts.push((Duration::from_secs(rng.below(busy.as_secs())), act));
+        events.push((Duration::from_secs(rng.below(busy.as_secs())), event));
     }
-    acts.sort_by_key(|(at, _)| *at);
-    acts
+    events.sort_by_key(|(at, _)| *at);
+    events
 }
 
 fn small(rng: &mut Rng) -> u32 {
@@ -117,22 +148,12 @@ fn small(rng: &mut Rng) -> u32 {
 
 struct Month {
     simulation: GroupSimulation,
-    /// Those that another took over from. They are not started again.
-    retired: Vec<Process<Controllers>>,
     answers: Rng,
 }
 
 impl Month {
-    async fn begin(seed: u64, rng: &Rng) -> Self {
-        let mut rates = rng.split("rates");
-        let mut up_to = |max: u64| rates.below(max + 1);
-        let rates = Rates {
-            before: up_to(40),
-            after: up_to(40),
-            conflict: up_to(40),
-            read: up_to(30),
-            lost: up_to(30),
-        };
+    async fn begin(plan: &MonthPlan) -> Self {
+        let MonthPlan { seed, rates, .. } = *plan;
         let simulation = GroupSimulation::new(Setting { seed, rates, ..Setting::default() }).await;
         for group in GROUPS {
             let spec = json!({
@@ -141,39 +162,32 @@ impl Month {
             });
             simulation.make_group(group, 3, spec).await;
             let max_machines = usize::try_from(MAX_MACHINES + 1).unwrap_or(usize::MAX);
-            simulation.observer.require(group, GroupLimits { max_machines, min_ready: 1 });
+            simulation.checker.lock().require(group, GroupLimits { max_machines, min_ready: 1 });
         }
-        Self { simulation, retired: Vec::new(), answers: rng.split("answers") }
+        Self { simulation, answers: plan_rng(plan.seed).split("answers") }
     }
 
-    async fn act(&mut self, act: Act) {
+    async fn apply(&mut self, event: PlannedEvent) {
         let simulation = &mut self.simulation;
-        match act {
-            Act::Resize(group, size) => {
+        match event {
+            PlannedEvent::Resize(group, size) => {
                 simulation.change_group(GROUPS[group], json!({"spec": {"size": size}})).await;
             }
-            Act::Renew(group, version) => {
+            PlannedEvent::Renew(group, version) => {
                 let config = json!({"image": format!("v{version}")});
                 let change = json!({"spec": {"template": {"config": config}}});
                 simulation.change_group(GROUPS[group], change).await;
             }
-            Act::Fail(orders) => simulation.fake.script(|script| script.failures = orders),
-            Act::Lose(orders) => simulation.fake.script(|script| script.lost_answers = orders),
-            Act::CutWatches => simulation.faults.cut_watches(),
-            Act::Kill(down) => {
-                simulation.set_down_for(down);
-                simulation.operator.kill();
+            PlannedEvent::Fail(orders) => {
+                simulation.drivers.provider.script(|script| script.failures = orders);
             }
-            Act::KillAfter(writes, down) => {
-                simulation.set_down_for(down);
-                simulation.faults.kill_after(writes);
+            PlannedEvent::Lose(orders) => {
+                simulation.drivers.provider.script(|script| script.lost_answers = orders);
             }
-            Act::TakeOver(after) => {
-                simulation.operator.want(false);
-                simulation.pass(after).await;
-                let next = simulation.second_operator();
-                self.retired.push(std::mem::replace(&mut simulation.operator, next));
-            }
+            PlannedEvent::CutWatches => simulation.faults.cut_watches(),
+            PlannedEvent::Kill(down) => simulation.kill(down),
+            PlannedEvent::KillAfter(writes, down) => simulation.kill_after(writes, down),
+            PlannedEvent::TakeOver(after) => simulation.take_over(after).await,
         }
     }
 
@@ -181,8 +195,8 @@ impl Month {
     async fn step(&self) {
         self.simulation.pass(STEP).await;
         let open: Vec<(String, String)> = {
-            let observations = self.simulation.observer.observations();
-            let drains = observations.machines.iter().filter_map(|(name, machine)| {
+            let checker = self.simulation.checker.lock();
+            let drains = checker.machines.iter().filter_map(|(name, machine)| {
                 let drain = machine.status.as_ref()?.drain.as_ref()?;
                 drain.outcome.is_none().then(|| (name.clone(), drain.id.clone()))
             });
@@ -201,58 +215,55 @@ impl Month {
     }
 
     fn calm_down(&self) {
-        self.simulation.faults.switch(false);
-        self.simulation.faults.kill_after(0);
-        self.simulation.set_down_for(Duration::from_secs(1));
-        self.simulation.fake.script(|script| (script.failures, script.lost_answers) = (0, 0));
+        self.simulation.stop_faults();
+        let provider = &self.simulation.drivers.provider;
+        provider.script(|script| (script.failures, script.lost_answers) = (0, 0));
     }
 
-    fn end(self) -> MonthOutcome {
+    fn end(self, plan: &MonthPlan) -> SimulationOutcome {
         self.check_end();
-        let Self { simulation, retired, .. } = self;
-        let starts: u64 = retired.iter().chain([&simulation.operator]).map(Process::starts).sum();
-        let observations = simulation.observer.observations();
-        let takeovers = retired.len() as u64;
-        let counts = EventCounts {
-            drains: observations.drains.len() as u64,
-            rotations: observations.deleted.len() as u64,
-            kills: starts.saturating_sub(1 + takeovers),
-            takeovers,
-            ..EventCounts::default()
+        let simulation = &self.simulation;
+        let takeovers = simulation.takeovers() as u64;
+        let counts = {
+            let checker = simulation.checker.lock();
+            EventCounts {
+                drains: checker.drains.len() as u64,
+                rotations: checker.deleted.len() as u64,
+                kills: simulation.starts().saturating_sub(1 + takeovers),
+                takeovers,
+                ..EventCounts::default()
+            }
         };
-        let (violations, log) = (observations.violations.clone(), observations.log.clone());
-        MonthOutcome { violations, log, counts, writes: simulation.engine.version() }
+        simulation.outcome(plan, counts)
     }
 
-    /// What was due in the calm is done.
+    /// What was due before faults stopped is done.
     fn check_end(&self) {
         let now = self.simulation.now();
+        let mut checker = self.simulation.checker.lock();
         let mut late = Vec::new();
-        {
-            let observations = self.simulation.observer.observations();
-            for (name, machine) in &observations.machines {
-                let created = machine.metadata.creation_timestamp.as_ref();
-                let age = created.map(|at| now.duration_since(at.0)).unwrap_or_default();
-                if age > ELIGIBLE_AGE + MAX_LATENESS {
-                    late.push(format!("{name} is {age:#} old"));
-                }
-                let drain = machine.status.as_ref().and_then(|status| status.drain.as_ref());
-                let deadline = drain.and_then(|drain| drain.deadline.as_ref());
-                if let Some(deadline) =
-                    deadline.filter(|at| now.duration_since(at.0) > MAX_LATENESS)
-                {
-                    late.push(format!("{name} was to be drained by {}", deadline.0));
-                }
+        for (name, machine) in &checker.machines {
+            let created = machine.metadata.creation_timestamp.as_ref();
+            let age = created.map(|at| now.duration_since(at.0)).unwrap_or_default();
+            if age > ELIGIBLE_AGE + MAX_LATENESS {
+                late.push((name.clone(), format!("it is {age:#} old")));
             }
-            for group in GROUPS {
-                let wanted = observations.groups.get(group).map_or(0, |group| group.spec.size);
-                // One may be on its way out, with its replacement ready.
-                let ready = observations.in_phase(group, Phase::Ready).len();
-                if ready + 1 < usize::try_from(wanted).unwrap_or(0) {
-                    late.push(format!("{group} has {ready} ready, of {wanted}"));
-                }
+            let drain = machine.status.as_ref().and_then(|status| status.drain.as_ref());
+            let deadline = drain.and_then(|drain| drain.deadline.as_ref());
+            if let Some(deadline) = deadline.filter(|at| now.duration_since(at.0) > MAX_LATENESS) {
+                late.push((name.clone(), format!("it was to be drained by {}", deadline.0)));
             }
         }
-        late.iter().for_each(|words| self.simulation.observer.violation(words));
+        for group in GROUPS {
+            let wanted = checker.groups.get(group).map_or(0, |group| group.spec.size);
+            // One machine may be leaving, with its replacement ready.
+            let ready = checker.in_phase(group, Phase::Ready).len();
+            if ready + 1 < usize::try_from(wanted).unwrap_or(0) {
+                late.push((group.to_owned(), format!("it has {ready} ready, of {wanted}")));
+            }
+        }
+        for (name, message) in late {
+            checker.violated(Invariant::Alive, &name, message);
+        }
     }
 }

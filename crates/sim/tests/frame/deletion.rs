@@ -14,10 +14,10 @@ use sojourn_api::lab::Instance;
 use sojourn_api::lab::status::SubmissionState;
 use sojourn_core::key::Key;
 use sojourn_drivers::probe::Observation;
-use sojourn_sim::drivers::MailMode;
-use sojourn_sim::people::Design;
-use sojourn_sim::truth::Policy;
-use sojourn_sim::world::{CONFIG, LabSimulation, Setting};
+use sojourn_sim::lab::drivers::MailMode;
+use sojourn_sim::lab::invariants::Policy;
+use sojourn_sim::lab::people::Design;
+use sojourn_sim::lab::simulation::{CONFIG, LabSimulation, Setting};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -41,7 +41,7 @@ fn kept() -> Policy {
     Policy { persistent: true, ..Policy::default() }
 }
 
-/// A world with one instance of two environments, which is ready.
+/// A simulation with one instance of two environments, which is ready.
 async fn lent(policy: Policy, spec: Value) -> LabSimulation {
     let config = format!("{CONFIG}expirationNotificationInterval: 10m\n");
     let simulation = LabSimulation::new(Setting { config, ..Setting::default() }).await;
@@ -93,8 +93,7 @@ async fn nothing_is_left(simulation: &LabSimulation) {
         assert!(tokio::time::Instant::now() < end, "left behind: {left:?}");
         simulation.pass(Duration::from_secs(1)).await;
     }
-    let truth = simulation.truth.lock();
-    assert!(truth.violations().is_empty(), "{:#?}", truth.violations());
+    simulation.assert_invariants();
 }
 
 fn told(simulation: &LabSimulation) -> Vec<&'static str> {
@@ -221,7 +220,7 @@ async fn not_handed_in() -> LabSimulation {
     });
     let simulation = lent(kept(), spec).await;
     simulation.kubelet.refuse(UPLOADS, true);
-    simulation.truth.lock().exam_ends(&key());
+    simulation.checker.lock().exam_ends(&key());
     simulation.drivers.probe.set(STATUS, Observation::Ends);
     let failed = |one: &Instance| {
         let entries = one.status.as_ref().map(|status| status.submission.clone());

@@ -10,11 +10,11 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sojourn_api::lab::Instance;
+use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
-use sojourn_core::lab::source;
-use sojourn_sim::people::Design;
-use sojourn_sim::truth::Policy;
-use sojourn_sim::world::{CONFIG, LabSimulation, Setting};
+use sojourn_sim::lab::invariants::Policy;
+use sojourn_sim::lab::people::Design;
+use sojourn_sim::lab::simulation::{CONFIG, LabSimulation, Setting};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MIRROR: &str = "lab.sojourn.dev/last-activity";
@@ -44,7 +44,7 @@ async fn used() -> (LabSimulation, String) {
     simulation.make_template(&template, &Design { policy, environments: 1 }).await;
     simulation.lend(&key(), &template, json!({})).await;
     simulation.pass(120 * MINUTE).await;
-    simulation.use_it(&key(), source::GATEWAY);
+    simulation.use_it(&key(), Source::Gateway);
     let seen = simulation.until(20 * MINUTE, &key(), |one| last(one).is_some()).await;
     let last = last(&seen).expect("it was just there");
     simulation.until(MINUTE, &key(), |one| mirrored(one).as_ref() == Some(&last)).await;
@@ -72,8 +72,7 @@ async fn a_last_use_that_cannot_be_read_stops_nothing_and_is_refused_or_mended()
     simulation.pass(90 * MINUTE).await;
     let instance = simulation.instance(&key()).await.expect("there");
     assert_eq!((instance.spec.running, last(&instance)), (true, Some(last_use)));
-    let truth = simulation.truth.lock();
-    assert!(truth.violations().is_empty(), "{:#?}", truth.violations());
+    simulation.assert_invariants();
 }
 
 /// A definition that takes any words for the last use, as one of somebody else's might.
@@ -113,14 +112,13 @@ async fn a_last_use_that_is_lost_counts_as_now_and_is_said() {
         let now = last(&mended).expect("it was just there");
         assert!(now > last_use && now >= format!("{since:.0}"), "{lost}: {now}");
         simulation.until(MINUTE, &key(), |one| mirrored(one).as_ref() == Some(&now)).await;
-        assert_eq!(simulation.events("LastUseLost").await, 1, "{lost}: it is said, once");
+        assert_eq!(simulation.events("LastUseLost").await.len(), 1, "{lost}: it is said, once");
         // Since its start it would be unused for long enough, and stopped; three hours after what
         // counts as its last use it is.
         simulation.pass(150 * MINUTE).await;
         let kept = simulation.instance(&key()).await.expect("there");
         assert_eq!((kept.spec.running, last(&kept)), (true, Some(now)), "{lost}");
         simulation.until(60 * MINUTE, &key(), |one| !one.spec.running).await;
-        let truth = simulation.truth.lock();
-        assert!(truth.violations().is_empty(), "{lost}: {:#?}", truth.violations());
+        simulation.assert_invariants();
     }
 }

@@ -2,11 +2,10 @@
 
 use serde_json::json;
 use sojourn_api::group::status::{DrainOutcome, Reason};
-use sojourn_sim::group::{GroupSimulation, NAMESPACE};
+use sojourn_sim::group::simulation::{GroupSimulation, NAMESPACE};
 
 use crate::fixture::{
-    DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, nothing_is_wrong, ready, simulation,
-    status,
+    DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, ready, simulation, status,
 };
 
 async fn one_drains() -> (GroupSimulation, String, sojourn_api::group::status::DrainStatus) {
@@ -49,7 +48,7 @@ async fn without_an_answer_it_is_deleted_at_the_deadline_and_that_is_said() {
     assert_eq!(said.len(), 1);
     assert_eq!(said[0].0, name);
     assert!(said[0].1.contains("nobody answered"), "{said:?}");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,8 +56,8 @@ async fn a_refusal_is_shown_and_the_deadline_stands() {
     let (simulation, name, drain) = one_drains().await;
     simulation.reply(&name, &drain.id, "Refused").await.expect("it is open");
     simulation
-        .until(MINUTE, "the refusal", |observations| {
-            let drain = observations.machine(&name)?.status.clone()?.drain?;
+        .until(MINUTE, "the refusal", |checker| {
+            let drain = checker.machine(&name)?.status.clone()?.drain?;
             (drain.outcome == Some(DrainOutcome::Refused)).then_some(())
         })
         .await;
@@ -66,7 +65,7 @@ async fn a_refusal_is_shown_and_the_deadline_stands() {
     let went = gone(&simulation, HOUR, &name).await;
     assert_eq!(went.as_second(), deadline(&drain).as_second());
     assert!(simulation.events("DrainTimedOut").await[0].1.contains("refused"));
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 61, 62
@@ -82,7 +81,7 @@ async fn an_answer_to_no_drain_or_to_another_is_refused() {
     simulation.pass(MINUTE).await;
     assert!(status(&simulation, &name).drain.is_some_and(|drain| drain.outcome.is_none()));
     ready(&simulation, "web", 3).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 65
@@ -90,26 +89,26 @@ async fn an_answer_to_no_drain_or_to_another_is_refused() {
 async fn a_draining_machine_that_vanishes_needs_no_more_time() {
     let (simulation, name, drain) = one_drains().await;
     simulation.pass(30 * SECOND).await;
-    simulation.fake.lose(&sojourn_sim::group::key(&name));
+    simulation.drivers.provider.lose(&sojourn_sim::group::simulation::key(&name));
     let went = gone(&simulation, 30 * SECOND, &name).await;
     assert!(went < deadline(&drain));
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 69
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_fails_is_tried_again_ever_more_slowly() {
     let (simulation, name, drain) = one_drains().await;
-    simulation.fake.script(|script| script.failures = 4);
+    simulation.drivers.provider.script(|script| script.failures = 4);
     simulation.reply(&name, &drain.id, "Done").await.expect("it is open");
     simulation
-        .until(MINUTE, "the failure on record", |observations| {
-            let status = observations.machine(&name)?.status.clone()?;
+        .until(MINUTE, "the failure on record", |checker| {
+            let status = checker.machine(&name)?.status.clone()?;
             (status.attempts >= 1 && status.error.is_some()).then_some(())
         })
         .await;
     gone(&simulation, 10 * MINUTE, &name).await;
-    let orders = simulation.fake.operations();
+    let orders = simulation.drivers.provider.operations();
     let tries: Vec<_> = orders
         .iter()
         .filter(|one| one.operation == sojourn_drivers::machine::fake::Operation::Delete)
@@ -122,7 +121,7 @@ async fn a_deletion_that_fails_is_tried_again_ever_more_slowly() {
         // Rounded up to a whole second, and a quarter more at most.
         assert!(*wait >= least && *wait <= least + least / 4 + 2, "{waits:?}");
     }
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -134,6 +133,6 @@ async fn without_time_to_drain_there_is_no_drain() {
     ready(&simulation, "web", 2).await;
     let new = crate::fixture::names(&simulation);
     assert!(new.iter().all(|name| !old.contains(name)), "{new:?}");
-    assert!(simulation.observer.observations().drains.is_empty());
-    nothing_is_wrong(&simulation);
+    assert!(simulation.checker.lock().drains.is_empty());
+    simulation.assert_invariants();
 }

@@ -1,4 +1,4 @@
-//! Groups in a world of their own.
+//! Groups in a simulation of their own.
 
 use std::time::Duration;
 
@@ -6,14 +6,15 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 use sojourn_api::group::status::{DrainStatus, MachineStatus, Phase};
-use sojourn_sim::group::{GroupLimits, GroupSimulation, Setting};
+use sojourn_sim::group::invariants::GroupLimits;
+use sojourn_sim::group::simulation::{GroupSimulation, Setting};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A world with the group `web` of so many machines, all ready.
+/// A simulation with the group `web` of so many machines, all ready.
 pub(crate) async fn simulation(size: u32, spec: Value) -> GroupSimulation {
     simulation_with(Setting::default(), size, spec).await
 }
@@ -28,32 +29,26 @@ pub(crate) async fn simulation_with(setting: Setting, size: u32, spec: Value) ->
 /// Waits until so many are ready and no other is there.
 pub(crate) async fn ready(simulation: &GroupSimulation, group: &str, count: usize) {
     simulation
-        .until(30 * MINUTE, "a group that is complete", |observations| {
-            let all = observations.of(group).len();
-            (all == count && observations.in_phase(group, Phase::Ready).len() == count)
-                .then_some(())
+        .until(30 * MINUTE, "a group that is complete", |checker| {
+            let all = checker.of(group).len();
+            (all == count && checker.in_phase(group, Phase::Ready).len() == count).then_some(())
         })
         .await;
 }
 
 /// These must hold from now on, beside what always must.
 pub(crate) fn require(simulation: &GroupSimulation, max_machines: usize, min_ready: usize) {
-    simulation.observer.require("web", GroupLimits { max_machines, min_ready });
-}
-
-pub(crate) fn nothing_is_wrong(simulation: &GroupSimulation) {
-    let violations = simulation.observer.observations().violations.clone();
-    assert!(violations.is_empty(), "{violations:#?}\n{}", simulation.shown());
+    simulation.checker.lock().require("web", GroupLimits { max_machines, min_ready });
 }
 
 pub(crate) fn names(simulation: &GroupSimulation) -> Vec<String> {
-    let observations = simulation.observer.observations();
-    observations.of("web").into_iter().map(kube::ResourceExt::name_any).collect()
+    let checker = simulation.checker.lock();
+    checker.of("web").into_iter().map(kube::ResourceExt::name_any).collect()
 }
 
 pub(crate) fn status(simulation: &GroupSimulation, name: &str) -> MachineStatus {
-    let observations = simulation.observer.observations();
-    observations.machine(name).and_then(|machine| machine.status.clone()).unwrap_or_default()
+    let checker = simulation.checker.lock();
+    checker.machine(name).and_then(|machine| machine.status.clone()).unwrap_or_default()
 }
 
 /// Waits until a machine of the group drains; answers its name and its drain.
@@ -62,9 +57,9 @@ pub(crate) async fn draining(
     limit: Duration,
 ) -> (String, DrainStatus) {
     simulation
-        .until(limit, "a drain", |observations| {
-            let name = observations.in_phase("web", Phase::Draining).first()?.clone();
-            let status = observations.machine(&name)?.status.clone()?;
+        .until(limit, "a drain", |checker| {
+            let name = checker.in_phase("web", Phase::Draining).first()?.clone();
+            let status = checker.machine(&name)?.status.clone()?;
             Some((name, status.drain?))
         })
         .await
@@ -76,7 +71,7 @@ pub(crate) fn deadline(drain: &DrainStatus) -> Timestamp {
 
 /// Waits until a machine's object is gone; answers when that was.
 pub(crate) async fn gone(simulation: &GroupSimulation, limit: Duration, name: &str) -> Timestamp {
-    simulation.until(limit, "its end", |observations| observations.deleted.get(name).copied()).await
+    simulation.until(limit, "its end", |checker| checker.deleted.get(name).copied()).await
 }
 
 /// A condition of a group.
@@ -85,7 +80,7 @@ pub(crate) fn condition(
     group: &str,
     kind: &str,
 ) -> Option<Condition> {
-    let observations = simulation.observer.observations();
-    let status = observations.groups.get(group)?.status.clone()?;
+    let checker = simulation.checker.lock();
+    let status = checker.groups.get(group)?.status.clone()?;
     status.conditions.into_iter().find(|one| one.type_ == kind)
 }

@@ -6,11 +6,9 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use sojourn_api::group::status::{Health, Reason};
-use sojourn_sim::group::{GroupSimulation, NAMESPACE};
+use sojourn_sim::group::simulation::{GroupSimulation, NAMESPACE};
 
-use crate::fixture::{
-    HOUR, MINUTE, SECOND, draining, names, nothing_is_wrong, ready, require, simulation, status,
-};
+use crate::fixture::{HOUR, MINUTE, SECOND, draining, names, ready, require, simulation, status};
 
 /// The machine says that it is well, for forty seconds.
 async fn beat(simulation: &GroupSimulation, name: &str) {
@@ -42,7 +40,7 @@ async fn whoever_has_no_pulse_any_more_is_replaced_after_a_while() {
     let waited = simulation.now().duration_since(last);
     assert!(waited >= SignedDuration::from_secs(40 + 180), "{waited}");
     ready(&simulation, "web", 3).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,5 +56,5 @@ async fn whoever_has_a_pulse_again_stays() {
     }
     assert_eq!(status(&simulation, &name).health, Some(Health::Healthy));
     assert!(names(&simulation).contains(&name) && status(&simulation, &name).rotation.is_none());
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }

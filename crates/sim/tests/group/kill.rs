@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sojourn_sim::fault::Rates;
-use sojourn_sim::group::{GroupSimulation, Setting};
+use sojourn_sim::group::simulation::{GroupSimulation, Setting};
 
 use crate::fixture::{
-    DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, names, nothing_is_wrong, ready, require,
-    simulation, simulation_with,
+    DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, names, ready, require, simulation,
+    simulation_with,
 };
 
 /// Replaced after an hour, with a minute to drain.
@@ -20,11 +20,10 @@ fn short() -> Value {
 async fn renewed(simulation: &GroupSimulation, old: &[String], limit: Duration) {
     let count = old.len();
     simulation
-        .until(limit, "a group that is renewed", |observations| {
-            let all = observations.of("web");
+        .until(limit, "a group that is renewed", |checker| {
+            let all = checker.of("web");
             let new = all.iter().all(|one| !old.contains(&kube::ResourceExt::name_any(*one)));
-            let ready =
-                observations.in_phase("web", sojourn_api::group::status::Phase::Ready).len();
+            let ready = checker.in_phase("web", sojourn_api::group::status::Phase::Ready).len();
             (new && all.len() == count && ready == count).then_some(())
         })
         .await;
@@ -41,8 +40,8 @@ async fn killed_after_any_write_it_does_the_same() {
         ready(&simulation, "web", 2).await;
         let old = names(&simulation);
         renewed(&simulation, &old, 3 * HOUR).await;
-        nothing_is_wrong(&simulation);
-        assert_eq!(simulation.fake.machines().len(), 2, "killed after write {writes}");
+        simulation.assert_invariants();
+        assert_eq!(simulation.drivers.provider.machines().len(), 2, "killed after write {writes}");
         if simulation.faults.kill_is_pending() {
             break;
         }
@@ -61,8 +60,8 @@ async fn an_api_that_fails_all_the_time_changes_nothing_but_the_minute() {
         ready(&simulation, "web", 2).await;
         let old = names(&simulation);
         renewed(&simulation, &old, 6 * HOUR).await;
-        nothing_is_wrong(&simulation);
-        assert_eq!(simulation.fake.machines().len(), 2, "seed {seed}");
+        simulation.assert_invariants();
+        assert_eq!(simulation.drivers.provider.machines().len(), 2, "seed {seed}");
     }
 }
 
@@ -80,7 +79,7 @@ async fn whoever_takes_over_ends_the_drain_at_its_deadline_and_trims_nothing() {
     assert_eq!(names(&simulation).len(), 4, "nobody was trimmed");
     let went = gone(&simulation, HOUR, &name).await;
     assert_eq!(went.as_second(), deadline(&drain).as_second());
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,7 +93,7 @@ async fn a_drain_whose_deadline_passed_unseen_ends_with_the_next_start() {
     let went = gone(&simulation, MINUTE, &name).await;
     assert!(went > deadline(&drain));
     ready(&simulation, "web", 3).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 49
@@ -120,12 +119,12 @@ async fn age_is_the_same_whoever_asks() {
 async fn whoever_was_killed_does_nothing_any_more() {
     let simulation = simulation(2, short()).await;
     simulation.operator.want(false);
-    let orders = simulation.fake.operations().len();
+    let orders = simulation.drivers.provider.operations().len();
     let requests = simulation.faults.requests();
     simulation.pass(DAY).await;
-    assert_eq!(simulation.fake.operations().len(), orders);
+    assert_eq!(simulation.drivers.provider.operations().len(), orders);
     assert_eq!(simulation.faults.requests(), requests);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,8 +142,8 @@ async fn two_at_the_same_time_make_no_machine_too_many() {
         simulation.pass(10 * MINUTE).await;
         ready(&simulation, "web", 2).await;
         assert!(second.is_up() && simulation.operator.is_up());
-        assert_eq!(simulation.fake.machines().len(), 2);
-        nothing_is_wrong(&simulation);
+        assert_eq!(simulation.drivers.provider.machines().len(), 2);
+        simulation.assert_invariants();
     }
 }
 
@@ -165,5 +164,5 @@ async fn a_list_that_is_older_than_what_was_made_loses_nothing() {
         simulation.faults.cut_watches();
     }
     renewed(&simulation, &old, HOUR).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }

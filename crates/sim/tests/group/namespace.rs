@@ -8,11 +8,9 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use sojourn_api::group::status::{DrainStatus, Reason};
-use sojourn_sim::group::{GroupSimulation, NAMESPACE, Setting};
+use sojourn_sim::group::simulation::{GroupSimulation, NAMESPACE, Setting};
 
-use crate::fixture::{
-    HOUR, MINUTE, SECOND, condition, deadline, gone, names, nothing_is_wrong, ready,
-};
+use crate::fixture::{HOUR, MINUTE, SECOND, condition, deadline, gone, names, ready};
 use crate::pod::{of_pods, pod_names, pods, template};
 
 fn namespaces(simulation: &GroupSimulation) -> Api<Namespace> {
@@ -39,7 +37,7 @@ async fn until_namespace_is_gone(simulation: &GroupSimulation, limit: Duration) 
 /// Waits until a machine drains.
 async fn drain_of(simulation: &GroupSimulation, name: &str) -> DrainStatus {
     simulation
-        .until(MINUTE, "a drain", |observations| observations.machine(name)?.status.clone()?.drain)
+        .until(MINUTE, "a drain", |checker| checker.machine(name)?.status.clone()?.drain)
         .await
 }
 
@@ -61,7 +59,7 @@ async fn said(simulation: &GroupSimulation, kind: &str) -> (String, String) {
 async fn a_pod_runs_until_its_drain_is_acknowledged() {
     let simulation = of_pods(2, json!({})).await;
     let before = names(&simulation);
-    let created = simulation.observer.observations().count("is created");
+    let created = simulation.checker.lock().count("is created");
     delete_namespace(&simulation).await;
     for name in &before {
         assert_eq!(drain_of(&simulation, name).await.reason, Some(Reason::Scale));
@@ -86,12 +84,12 @@ async fn a_pod_runs_until_its_drain_is_acknowledged() {
     until_namespace_is_gone(&simulation, MINUTE).await;
     assert!(simulation.now() < deadline(&drain));
     assert_eq!(
-        simulation.observer.observations().count("is created"),
+        simulation.checker.lock().count("is created"),
         created,
         "nothing came in their place"
     );
-    assert_eq!(simulation.observer.observations().drains.len(), 2);
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.checker.lock().drains.len(), 2);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -111,9 +109,9 @@ async fn a_pod_that_nobody_answers_for_runs_until_the_deadline() {
     }
     until_namespace_is_gone(&simulation, MINUTE).await;
     for name in &before {
-        assert!(simulation.observer.observations().deleted[name] >= last);
+        assert!(simulation.checker.lock().deleted[name] >= last);
     }
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,9 +119,7 @@ async fn a_machine_on_demand_is_drained_too_even_if_it_is_paused() {
     let simulation = GroupSimulation::new(Setting::default()).await;
     simulation.make_machine("mine", template()).await;
     simulation
-        .until(HOUR, "a guest", |observations| {
-            observations.machine("mine")?.status.clone()?.ready_at
-        })
+        .until(HOUR, "a guest", |checker| checker.machine("mine")?.status.clone()?.ready_at)
         .await;
     let paused = json!({"metadata": {"annotations": {"sojourn.dev/paused": "true"}}});
     simulation.change_machine("mine", paused).await.expect("people may");
@@ -134,7 +130,7 @@ async fn a_machine_on_demand_is_drained_too_even_if_it_is_paused() {
     let went = gone(&simulation, HOUR, "mine").await;
     assert!(went >= deadline(&drain));
     until_namespace_is_gone(&simulation, MINUTE).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// Kubernetes deletes Pods first, and may not get to Machines while one is refused.
@@ -143,9 +139,7 @@ async fn a_drain_begins_although_nobody_deletes_the_machines() {
     let simulation = of_pods(1, json!({})).await;
     simulation.make_machine("mine", template()).await;
     simulation
-        .until(HOUR, "a guest", |observations| {
-            observations.machine("mine")?.status.clone()?.ready_at
-        })
+        .until(HOUR, "a guest", |checker| checker.machine("mine")?.status.clone()?.ready_at)
         .await;
     let name = names(&simulation)[0].clone();
     finalize(&simulation, json!(["example.com/somebody"])).await;
@@ -164,12 +158,12 @@ async fn a_drain_begins_although_nobody_deletes_the_machines() {
     let group = simulation.groups().get("web").await.expect("nobody deletes it");
     assert_eq!(group.finalizers(), [""; 0], "nothing of ours holds it");
     assert_eq!(pod_names(&simulation).await, [""; 0]);
-    let looks = simulation.looks();
+    let looks = simulation.reconciles();
     simulation.pass(HOUR).await;
-    assert_eq!(simulation.looks(), looks, "there is nothing more to be done");
+    assert_eq!(simulation.reconciles(), looks, "there is nothing more to be done");
     finalize(&simulation, json!(["kubernetes"])).await;
     until_namespace_is_gone(&simulation, MINUTE).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// Says who is waited for before the namespace goes.
@@ -198,8 +192,8 @@ async fn a_controller_that_comes_back_finishes_it() {
     let drain = drain_of(&simulation, &name).await;
     assert!(deadline(&drain) > simulation.now());
     until_namespace_is_gone(&simulation, HOUR).await;
-    assert!(simulation.observer.observations().deleted[&name] >= deadline(&drain));
-    nothing_is_wrong(&simulation);
+    assert!(simulation.checker.lock().deleted[&name] >= deadline(&drain));
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,9 +2,9 @@
 
 use serde_json::json;
 use sojourn_api::group::status::{Phase, Reason};
-use sojourn_sim::group::{GroupSimulation, Setting};
+use sojourn_sim::group::simulation::{GroupSimulation, Setting};
 
-use crate::fixture::{DAY, HOUR, MINUTE, deadline, gone, nothing_is_wrong, ready, status};
+use crate::fixture::{DAY, HOUR, MINUTE, deadline, gone, ready, status};
 
 async fn lending() -> GroupSimulation {
     let config = "expiry: {ondemandAge: 7d}".to_owned();
@@ -17,8 +17,8 @@ fn fake() -> serde_json::Value {
 
 async fn is_ready(simulation: &GroupSimulation, name: &str) {
     simulation
-        .until(10 * MINUTE, "a machine that is ready", |observations| {
-            let phase = observations.machine(name)?.status.as_ref()?.phase?;
+        .until(10 * MINUTE, "a machine that is ready", |checker| {
+            let phase = checker.machine(name)?.status.as_ref()?.phase?;
             (phase == Phase::Ready).then_some(())
         })
         .await;
@@ -32,18 +32,16 @@ async fn it_is_drained_and_deleted_when_its_time_is_over() {
     is_ready(&simulation, "mine").await;
     let created = simulation.now();
     let drain = simulation
-        .until(8 * DAY, "a drain", |observations| {
-            observations.machine("mine")?.status.clone()?.drain
-        })
+        .until(8 * DAY, "a drain", |checker| checker.machine("mine")?.status.clone()?.drain)
         .await;
     assert_eq!(drain.reason, Some(Reason::OnDemand));
     let age = deadline(&drain).duration_since(created).as_hours();
     assert_eq!(age, 7 * 24);
     gone(&simulation, HOUR, "mine").await;
     simulation.pass(DAY).await;
-    assert!(simulation.fake.machines().is_empty());
-    assert!(simulation.observer.observations().machines.is_empty(), "nothing comes in its place");
-    nothing_is_wrong(&simulation);
+    assert!(simulation.drivers.provider.machines().is_empty());
+    assert!(simulation.checker.lock().machines.is_empty(), "nothing comes in its place");
+    simulation.assert_invariants();
 }
 
 // case: group 39
@@ -66,8 +64,8 @@ async fn all_that_are_overdue_go_and_not_just_the_oldest() {
         gone(&simulation, HOUR, name).await;
     }
     ready(&simulation, "web", 2).await;
-    assert_eq!(simulation.fake.machines().len(), 2, "the group's are left alone");
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.drivers.provider.machines().len(), 2, "the group's are left alone");
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,13 +76,10 @@ async fn it_is_warned_about_and_can_be_renewed_as_far_as_that_goes() {
     simulation.make_group("web", 0, spec).await;
     simulation.make_machine("mine", json!({"group": "web"})).await;
     is_ready(&simulation, "mine").await;
-    let created =
-        simulation.observer.observations().machines["mine"].metadata.creation_timestamp.clone();
+    let created = simulation.checker.lock().machines["mine"].metadata.creation_timestamp.clone();
     let created = created.expect("one").0;
     let warned = simulation
-        .until(2 * DAY, "a warning", |observations| {
-            observations.machine("mine")?.status.clone()?.warned
-        })
+        .until(2 * DAY, "a warning", |checker| checker.machine("mine")?.status.clone()?.warned)
         .await;
     assert_eq!(warned.deadline.expect("one").0.duration_since(created).as_hours(), 48);
     assert_eq!(simulation.events("ExpiryWarning").await[0].0, "mine");
@@ -96,7 +91,7 @@ async fn it_is_warned_about_and_can_be_renewed_as_far_as_that_goes() {
     gone(&simulation, DAY, "mine").await;
     let age = simulation.now().duration_since(created).as_hours();
     assert!((60..=61).contains(&age), "{age}");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,8 +99,8 @@ async fn it_waits_for_a_group_that_is_not_there_and_says_so() {
     let simulation = lending().await;
     simulation.make_machine("mine", json!({"group": "web"})).await;
     let words = simulation
-        .until(MINUTE, "a condition", |observations| {
-            let status = observations.machine("mine")?.status.clone()?;
+        .until(MINUTE, "a condition", |checker| {
+            let status = checker.machine("mine")?.status.clone()?;
             let found = status.conditions.into_iter().find(|one| one.type_ == "Accepted")?;
             Some(found.message)
         })
@@ -115,8 +110,8 @@ async fn it_waits_for_a_group_that_is_not_there_and_says_so() {
     is_ready(&simulation, "mine").await;
     simulation.delete_machine("mine").await;
     gone(&simulation, HOUR, "mine").await;
-    assert!(simulation.fake.machines().is_empty());
-    nothing_is_wrong(&simulation);
+    assert!(simulation.drivers.provider.machines().is_empty());
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,16 +138,16 @@ async fn the_end_that_was_announced_holds_although_its_group_is_gone() {
     );
     assert_eq!(status(&simulation, "mine").expires_at.map(|time| time.0), Some(told));
     let (second, drain) = simulation
-        .until(2 * DAY, "its drain", |observations| {
-            let drain = observations.machine("mine")?.status.clone()?.drain?;
+        .until(2 * DAY, "its drain", |checker| {
+            let drain = checker.machine("mine")?.status.clone()?.drain?;
             Some((drain.started_at.clone()?.0, drain))
         })
         .await;
     assert!(second.duration_since(told).as_secs().abs() <= 1, "{second}");
     assert_eq!(drain.reason, Some(Reason::OnDemand));
     gone(&simulation, HOUR, "mine").await;
-    assert!(simulation.fake.machines().is_empty());
-    nothing_is_wrong(&simulation);
+    assert!(simulation.drivers.provider.machines().is_empty());
+    simulation.assert_invariants();
 }
 
 // case: group K5

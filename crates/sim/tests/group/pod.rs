@@ -13,7 +13,7 @@ use sojourn_drivers::machine::contract::{ContractHarness, suite};
 use sojourn_drivers::machine::{CreateRequest, Provider};
 use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_operator::group::PodProvider;
-use sojourn_sim::group::{GroupSimulation, NAMESPACE, Setting};
+use sojourn_sim::group::simulation::{GroupSimulation, NAMESPACE, Setting};
 
 use crate::fixture::{DAY, HOUR, MINUTE, draining, names, ready, require};
 
@@ -42,11 +42,6 @@ pub(crate) async fn pod_names(simulation: &GroupSimulation) -> Vec<String> {
     all.items.iter().map(kube::ResourceExt::name_any).collect()
 }
 
-fn violations(simulation: &GroupSimulation) -> Vec<String> {
-    let observations = simulation.observer.observations();
-    observations.violations.clone()
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_group_of_pods_rotates() {
     let simulation = of_pods(3, json!({"eligibleAge": "1d"})).await;
@@ -63,7 +58,7 @@ async fn a_group_of_pods_rotates() {
     simulation.reply(&name, &drain.id, "Done").await.expect("it is open");
     crate::fixture::gone(&simulation, 5 * MINUTE, &name).await;
     assert!(!pod_names(&simulation).await.contains(&name));
-    assert_eq!(violations(&simulation), [""; 0]);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +68,7 @@ async fn a_pod_that_somebody_deletes_is_replaced_without_a_drain() {
     pods(&simulation).delete(&name, &DeleteParams::default()).await.expect("people may");
     crate::fixture::gone(&simulation, 5 * MINUTE, &name).await;
     ready(&simulation, "web", 3).await;
-    assert!(simulation.observer.observations().drains.is_empty());
+    assert!(simulation.checker.lock().drains.is_empty());
     assert_eq!(pod_names(&simulation).await, names(&simulation));
 }
 
@@ -111,9 +106,7 @@ async fn a_pod_with_forged_labels_is_nobodys_machine() {
     let forged: Pod = serde_json::from_value(forged).expect("a Pod");
     pods(&simulation).create(&PostParams::default(), &forged).await.expect("people may");
     simulation.delete_group("web").await;
-    simulation
-        .until(HOUR, "the end", |observations| observations.groups.is_empty().then_some(()))
-        .await;
+    simulation.until(HOUR, "the end", |checker| checker.groups.is_empty().then_some(())).await;
     simulation.pass(MINUTE).await;
     assert_eq!(pod_names(&simulation).await, ["stranger"]);
 }
@@ -131,7 +124,7 @@ async fn an_unhealthy_pod_is_replaced_first_and_drained_then() {
     assert_eq!(names(&simulation).len(), 3, "it may get well again");
     let (drained, drain) = draining(&simulation, 10 * MINUTE).await;
     assert_eq!((drained, drain.reason), (name, Some(Reason::Unhealthy)));
-    let ready = simulation.observer.observations().in_phase("web", Phase::Ready).len();
+    let ready = simulation.checker.lock().in_phase("web", Phase::Ready).len();
     assert_eq!(ready, 3);
 }
 
@@ -188,7 +181,7 @@ impl ContractHarness for Bare {
 
     fn request<'a>(&'a self, name: &'a str) -> BoxFuture<'a, CreateRequest> {
         async move {
-            let (key, uid) = (sojourn_sim::group::key(name), self.uid(name).await);
+            let (key, uid) = (sojourn_sim::group::simulation::key(name), self.uid(name).await);
             CreateRequest { key, uid, group: None, config: self.good() }
         }
         .boxed()

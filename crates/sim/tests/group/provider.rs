@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use sojourn_api::group::status::{Phase, Reason};
 use sojourn_drivers::machine::fake::{Operation, Script};
-use sojourn_sim::group::{GroupSimulation, Setting, key};
+use sojourn_sim::group::simulation::{GroupSimulation, Setting, key};
 
 use crate::fixture::{
-    DAY, HOUR, MINUTE, SECOND, condition, draining, gone, names, nothing_is_wrong, ready, require,
-    simulation, simulation_with, status,
+    DAY, HOUR, MINUTE, SECOND, condition, draining, gone, names, ready, require, simulation,
+    simulation_with, status,
 };
 
 // case: group 72
@@ -17,15 +17,15 @@ use crate::fixture::{
 async fn what_is_stopped_or_gone_at_its_provider_is_replaced_without_a_drain() {
     let simulation = simulation(3, json!({})).await;
     let before = names(&simulation);
-    simulation.fake.halt(&key(&before[0]));
+    simulation.drivers.provider.halt(&key(&before[0]));
     gone(&simulation, 2 * MINUTE, &before[0]).await;
     ready(&simulation, "web", 3).await;
-    simulation.fake.lose(&key(&before[1]));
+    simulation.drivers.provider.lose(&key(&before[1]));
     gone(&simulation, 2 * MINUTE, &before[1]).await;
     ready(&simulation, "web", 3).await;
-    assert!(simulation.observer.observations().drains.is_empty());
-    assert_eq!(simulation.fake.machines().len(), 3);
-    nothing_is_wrong(&simulation);
+    assert!(simulation.checker.lock().drains.is_empty());
+    assert_eq!(simulation.drivers.provider.machines().len(), 3);
+    simulation.assert_invariants();
 }
 
 // case: group 66
@@ -34,12 +34,12 @@ async fn what_is_not_there_is_deleted() {
     let simulation = simulation(2, json!({})).await;
     let name = names(&simulation)[0].clone();
     simulation.operator.want(false);
-    simulation.fake.lose(&key(&name));
+    simulation.drivers.provider.lose(&key(&name));
     simulation.delete_machine(&name).await;
     simulation.operator.want(true);
     gone(&simulation, MINUTE, &name).await;
     ready(&simulation, "web", 2).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 66
@@ -48,49 +48,54 @@ async fn what_its_provider_does_not_find_when_it_is_deleted_leaves_no_record() {
     let simulation = simulation(2, json!({"drainTimeout": "1m"})).await;
     let name = names(&simulation)[0].clone();
     // It vanishes while its deletion is under way, and every answer to that is lost.
-    simulation.fake.script(|script| script.latency = 20 * SECOND);
+    simulation.drivers.provider.script(|script| script.latency = 20 * SECOND);
     simulation.delete_machine(&name).await;
     simulation.pass(70 * SECOND).await;
-    simulation.fake.script(|script| (script.lost_answers, script.lag) = (1, 5 * SECOND));
-    simulation.fake.lose(&key(&name));
+    simulation
+        .drivers
+        .provider
+        .script(|script| (script.lost_answers, script.lag) = (1, 5 * SECOND));
+    simulation.drivers.provider.lose(&key(&name));
     gone(&simulation, 5 * MINUTE, &name).await;
     simulation
-        .fake
+        .drivers
+        .provider
         .script(|script| (script.latency, script.lag) = (Duration::ZERO, Duration::ZERO));
     ready(&simulation, "web", 2).await;
-    assert!(!simulation.fake.machines().contains(&key(&name)));
-    nothing_is_wrong(&simulation);
+    assert!(!simulation.drivers.provider.machines().contains(&key(&name)));
+    simulation.assert_invariants();
 }
 
 // case: group 77, 79
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_hangs_is_given_up_asked_again_and_asked_once_at_a_time() {
     let simulation = simulation(2, json!({"registrationTimeout": "2h"})).await;
-    simulation.fake.script(|script| script.latency = 4 * HOUR);
-    let before = simulation.fake.operations().len();
+    simulation.drivers.provider.script(|script| script.latency = 4 * HOUR);
+    let before = simulation.drivers.provider.operations().len();
     simulation.change_group("web", json!({"spec": {"size": 3}})).await;
     simulation.pass(30 * MINUTE).await;
     // Nothing was carried out, nobody was hurt, and the group says what goes on.
-    assert_eq!(simulation.fake.operations().len(), before);
+    assert_eq!(simulation.drivers.provider.operations().len(), before);
     let failing = condition(&simulation, "web", "CreateFailing").expect("it fails");
     assert!(failing.message.contains("no answer within"), "{}", failing.message);
     assert_eq!(
-        simulation.observer.observations().count("is created"),
+        simulation.checker.lock().count("is created"),
         3,
         "one object, however often it is asked"
     );
     // A failure does not hide the next try, which works.
-    simulation.fake.script(|script| script.latency = Duration::ZERO);
+    simulation.drivers.provider.script(|script| script.latency = Duration::ZERO);
     ready(&simulation, "web", 3).await;
     let carried_out = simulation
-        .fake
+        .drivers
+        .provider
         .operations()
         .iter()
         .filter(|one| one.operation == Operation::Create)
         .count();
     assert_eq!(carried_out, 3);
     assert_eq!(condition(&simulation, "web", "CreateFailing"), None);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 76
@@ -100,15 +105,15 @@ async fn a_machine_that_is_unhealthy_for_moments_is_left_alone() {
     require(&simulation, 3, 0);
     let name = names(&simulation)[0].clone();
     for _ in 0..20 {
-        simulation.fake.set_ready(&key(&name), false);
+        simulation.drivers.provider.set_ready(&key(&name), false);
         simulation.pass(2 * MINUTE).await;
         assert!(status(&simulation, &name).rotation.is_none());
-        simulation.fake.set_ready(&key(&name), true);
+        simulation.drivers.provider.set_ready(&key(&name), true);
         simulation.pass(SECOND).await;
     }
     assert_eq!(status(&simulation, &name).phase, Some(Phase::Ready));
-    assert_eq!(simulation.observer.observations().count("is created"), 3);
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.checker.lock().count("is created"), 3);
+    simulation.assert_invariants();
 }
 
 // case: group K1
@@ -128,16 +133,16 @@ async fn what_is_not_the_groups_is_left_whatever_it_is_called() {
     gone(&simulation, DAY + HOUR, &expired).await;
     simulation.pass(2 * HOUR).await;
     // Once, replaced by one that is not old yet; where no age is set nothing goes, nor the lent one.
-    assert_eq!(simulation.observer.observations().count("is created"), 4);
-    assert_eq!(simulation.observer.observations().of("other").len(), 1);
+    assert_eq!(simulation.checker.lock().count("is created"), 4);
+    assert_eq!(simulation.checker.lock().of("other").len(), 1);
     assert_eq!(status(&simulation, "web-zzzzz").phase, Some(Phase::Ready));
     assert_eq!(
-        simulation.observer.observations().deleted.len(),
+        simulation.checker.lock().deleted.len(),
         1,
         "{:?}",
-        simulation.observer.observations().deleted
+        simulation.checker.lock().deleted
     );
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 82
@@ -147,19 +152,19 @@ async fn a_notice_that_comes_again_and_again_is_one_rotation() {
     require(&simulation, 4, 2);
     let name = names(&simulation)[0].clone();
     let taken = simulation.now() + jiff::SignedDuration::from_hours(1);
-    simulation.fake.interrupt(&key(&name), taken);
+    simulation.drivers.provider.interrupt(&key(&name), taken);
     let (drained, drain) = draining(&simulation, 5 * MINUTE).await;
     assert_eq!((&drained, drain.reason), (&name, Some(Reason::Interrupted)));
     for _ in 0..20 {
-        simulation.fake.interrupt(&key(&name), taken);
+        simulation.drivers.provider.interrupt(&key(&name), taken);
         simulation.pass(10 * SECOND).await;
     }
     gone(&simulation, HOUR, &name).await;
     assert_eq!(simulation.events("Interrupted").await.len(), 1);
     simulation.pass(HOUR).await;
-    assert_eq!(simulation.observer.observations().count("is created"), 4);
+    assert_eq!(simulation.checker.lock().count("is created"), 4);
     ready(&simulation, "web", 3).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 35
@@ -168,11 +173,14 @@ async fn a_replacement_that_cannot_be_made_costs_nobody_anything() {
     let simulation = simulation(3, json!({"expiry": {"eligibleAge": "1d"}})).await;
     require(&simulation, 4, 3);
     let before = names(&simulation);
-    simulation.fake.script(|script| script.refusal = Some("the quota is used up".to_owned()));
+    simulation
+        .drivers
+        .provider
+        .script(|script| script.refusal = Some("the quota is used up".to_owned()));
     simulation.pass(DAY + 2 * HOUR).await;
     let now = names(&simulation);
     assert!(before.iter().all(|name| now.contains(name)), "{now:?}");
-    assert_eq!(simulation.fake.machines().len(), 3);
+    assert_eq!(simulation.drivers.provider.machines().len(), 3);
     // The provider's own words stand in the group's status for as long as it fails.
     let failing = condition(&simulation, "web", "CreateFailing").expect("it fails");
     assert_eq!((&*failing.status, &*failing.reason), ("True", "CannotBeMade"));
@@ -180,16 +188,17 @@ async fn a_replacement_that_cannot_be_made_costs_nobody_anything() {
     let since = failing.last_transition_time.0;
     assert!(simulation.now().duration_since(since).as_hours() >= 1, "it has failed all the time");
     let tries = simulation
-        .fake
+        .drivers
+        .provider
         .operations()
         .iter()
         .filter(|one| one.operation == Operation::Create)
         .count();
     assert!(tries < 70, "{tries} orders in two hours");
-    simulation.fake.script(|script| script.refusal = None);
+    simulation.drivers.provider.script(|script| script.refusal = None);
     draining(&simulation, 10 * MINUTE).await;
     assert_eq!(condition(&simulation, "web", "CreateFailing"), None);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 36, K11
@@ -198,13 +207,13 @@ async fn a_replacement_that_never_runs_is_taken_away_and_the_old_one_stays() {
     let simulation = simulation(2, json!({"expiry": {"eligibleAge": "1d"}})).await;
     require(&simulation, 3, 2);
     let before = names(&simulation);
-    simulation.fake.script(|script| script.dead_on_arrival = true);
+    simulation.drivers.provider.script(|script| script.dead_on_arrival = true);
     simulation.pass(DAY + HOUR).await;
     let now = names(&simulation);
     assert!(before.iter().all(|name| now.contains(name)), "{now:?}");
     assert!(before.iter().all(|name| status(&simulation, name).phase == Some(Phase::Ready)));
     assert!(!simulation.events("MachineFailed").await.is_empty());
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 44
@@ -218,13 +227,13 @@ async fn a_long_drain_in_one_group_delays_no_other() {
     let due = simulation.now() + jiff::SignedDuration::from_hours(24);
     draining(&simulation, DAY).await;
     simulation
-        .until(2 * DAY, "a drain in the other group", |observations| {
-            (!observations.in_phase("other", Phase::Draining).is_empty()).then_some(())
+        .until(2 * DAY, "a drain in the other group", |checker| {
+            (!checker.in_phase("other", Phase::Draining).is_empty()).then_some(())
         })
         .await;
     let late = simulation.now().duration_since(due).as_secs();
     assert!(late.abs() < 120, "{late} s late");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 45
@@ -242,7 +251,7 @@ async fn a_slow_provider_in_one_group_delays_no_other() {
         "two boots and a trial: {}",
         simulation.now()
     );
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -251,22 +260,22 @@ async fn an_outage_of_the_provider_deletes_nothing() {
         simulation(3, json!({"expiry": {"eligibleAge": "1d", "forcedAge": "2d"}})).await;
     require(&simulation, 5, 0);
     let before = names(&simulation);
-    simulation.fake.script(|script| script.outage = true);
+    simulation.drivers.provider.script(|script| script.outage = true);
     simulation.pass(5 * DAY).await;
     let now = names(&simulation);
     assert!(before.iter().all(|name| now.contains(name)), "{now:?}");
-    simulation.fake.script(|script| script.outage = false);
-    assert_eq!(simulation.fake.machines().len(), 3);
+    simulation.drivers.provider.script(|script| script.outage = false);
+    assert_eq!(simulation.drivers.provider.machines().len(), 3);
     simulation
-        .until(2 * HOUR, "all are new", |observations| {
-            let all = observations.of("web");
+        .until(2 * HOUR, "all are new", |checker| {
+            let all = checker.of("web");
             let old = |one: &&sojourn_api::group::Machine| {
                 before.contains(&kube::ResourceExt::name_any(*one))
             };
             (all.len() == 3 && !all.iter().any(old)).then_some(())
         })
         .await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// What was made shows late, answers get lost, and nobody is made twice.
@@ -284,28 +293,28 @@ async fn a_provider_that_is_slow_to_show_and_loses_answers_makes_nobody_twice() 
     let simulation = simulation_with(Setting { script, ..Setting::default() }, 3, spec).await;
     require(&simulation, 4, 2);
     for _ in 0..6 {
-        simulation.fake.script(|script| script.lost_answers = 2);
+        simulation.drivers.provider.script(|script| script.lost_answers = 2);
         simulation.pass(20 * MINUTE).await;
     }
     ready(&simulation, "web", 3).await;
-    assert_eq!(simulation.fake.machines(), {
+    assert_eq!(simulation.drivers.provider.machines(), {
         let mut keys: Vec<_> = names(&simulation).iter().map(|name| key(name)).collect();
         keys.sort_unstable();
         keys
     });
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unhealthy_machine_is_watched_anew_after_a_restart() {
     let simulation = simulation(3, json!({"unhealthyAfter": "3m"})).await;
     let name = names(&simulation)[0].clone();
-    simulation.fake.set_ready(&key(&name), false);
+    simulation.drivers.provider.set_ready(&key(&name), false);
     simulation.pass(2 * MINUTE).await;
     simulation.operator.kill();
     simulation.pass(2 * MINUTE).await;
     assert!(status(&simulation, &name).rotation.is_none(), "nobody watched for three minutes");
     let (drained, drain) = draining(&simulation, 5 * MINUTE).await;
     assert_eq!((drained, drain.reason), (name, Some(Reason::Unhealthy)));
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }

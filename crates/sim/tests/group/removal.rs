@@ -6,9 +6,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use sojourn_api::group::status::{Phase, Reason};
 
-use crate::fixture::{
-    DAY, HOUR, MINUTE, deadline, draining, gone, names, nothing_is_wrong, ready, simulation,
-};
+use crate::fixture::{DAY, HOUR, MINUTE, deadline, draining, gone, names, ready, simulation};
 
 // case: group 14
 #[tokio::test(start_paused = true)]
@@ -20,13 +18,11 @@ async fn a_group_goes_when_its_machines_are_drained() {
     assert_eq!((&drained, drain.reason), (&name, Some(Reason::Scale)));
     let went = gone(&simulation, HOUR, &name).await;
     assert_eq!(went.as_second(), deadline(&drain).as_second());
-    simulation
-        .until(MINUTE, "its end", |observations| observations.groups.is_empty().then_some(()))
-        .await;
-    assert!(simulation.fake.machines().is_empty());
+    simulation.until(MINUTE, "its end", |checker| checker.groups.is_empty().then_some(())).await;
+    assert!(simulation.drivers.provider.machines().is_empty());
     let timers = simulation.operator.ask(|started| started.groups.depth());
     assert_eq!(timers, Some((0, 0)));
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -36,13 +32,13 @@ async fn a_machine_is_there_until_its_object_is_known_to_be_deleted() {
     simulation.change_group("web", json!({"spec": {"size": 2}})).await;
     tokio::time::timeout(HOUR, simulation.faults.until_held()).await.expect("one is deleted");
     simulation.pass(MINUTE).await;
-    assert_eq!((names(&simulation).len(), simulation.fake.machines().len()), (3, 3));
+    assert_eq!((names(&simulation).len(), simulation.drivers.provider.machines().len()), (3, 3));
     // Nobody knows whether it was: whoever takes over finds out.
     simulation.operator.kill();
     simulation.faults.let_go();
     ready(&simulation, "web", 2).await;
-    assert_eq!(simulation.fake.machines().len(), 2);
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.drivers.provider.machines().len(), 2);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +51,7 @@ async fn a_machine_that_somebody_deletes_is_drained_and_another_comes() {
     let went = gone(&simulation, HOUR, &name).await;
     assert!(went >= deadline(&drain));
     ready(&simulation, "web", 3).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,8 +69,8 @@ async fn kubectl_scale_works_both_ways() {
     let scale = json!({"spec": {"replicas": 1}});
     groups.patch_scale("web", &params, &Patch::Merge(&scale)).await.expect("it can be scaled");
     ready(&simulation, "web", 1).await;
-    assert_eq!(simulation.observer.observations().drains.len(), 3);
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.checker.lock().drains.len(), 3);
+    simulation.assert_invariants();
 }
 
 /// Somebody took the group's finalizer away: its machines stand for themselves.
@@ -86,26 +82,24 @@ async fn machines_without_their_group_are_drained_and_let_go() {
     simulation.change_group("web", json!({"metadata": {"finalizers": null}})).await;
     simulation.delete_group("web").await;
     simulation
-        .until(MINUTE, "orphans", |observations| {
-            let all = observations.of("web");
+        .until(MINUTE, "orphans", |checker| {
+            let all = checker.of("web");
             let leaving = all.iter().all(|one| one.meta().deletion_timestamp.is_some());
-            (observations.groups.is_empty() && leaving).then_some(())
+            (checker.groups.is_empty() && leaving).then_some(())
         })
         .await;
     simulation.operator.want(true);
     for name in &before {
         let drain = simulation
-            .until(MINUTE, "a drain", |observations| {
-                observations.machine(name)?.status.clone()?.drain
-            })
+            .until(MINUTE, "a drain", |checker| checker.machine(name)?.status.clone()?.drain)
             .await;
         assert_eq!(drain.reason, Some(Reason::Manual));
     }
     for name in &before {
         gone(&simulation, HOUR, name).await;
     }
-    assert!(simulation.fake.machines().is_empty());
-    nothing_is_wrong(&simulation);
+    assert!(simulation.drivers.provider.machines().is_empty());
+    simulation.assert_invariants();
 }
 
 /// A second group of the name is another group.
@@ -114,13 +108,11 @@ async fn a_group_that_is_made_again_has_machines_of_its_own() {
     let simulation = simulation(2, json!({})).await;
     let before = names(&simulation);
     simulation.delete_group("web").await;
-    simulation
-        .until(HOUR, "its end", |observations| observations.groups.is_empty().then_some(()))
-        .await;
+    simulation.until(HOUR, "its end", |checker| checker.groups.is_empty().then_some(())).await;
     simulation.make_group("web", 2, json!({})).await;
     ready(&simulation, "web", 2).await;
     assert!(names(&simulation).iter().all(|name| !before.contains(name)));
     simulation.pass(DAY).await;
-    assert_eq!(simulation.observer.observations().in_phase("web", Phase::Ready).len(), 2);
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.checker.lock().in_phase("web", Phase::Ready).len(), 2);
+    simulation.assert_invariants();
 }

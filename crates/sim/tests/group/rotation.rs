@@ -4,19 +4,18 @@ use serde_json::json;
 use sojourn_api::group::status::{Phase, Reason};
 
 use crate::fixture::{
-    DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, names, nothing_is_wrong, ready, require,
-    simulation, status,
+    DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, names, ready, require, simulation, status,
 };
 
 // case: group 12
 #[tokio::test(start_paused = true)]
 async fn a_group_makes_as_many_as_are_wanted() {
     let simulation = simulation(2, json!({})).await;
-    assert_eq!(simulation.fake.machines().len(), 2);
+    assert_eq!(simulation.drivers.provider.machines().len(), 2);
     let group = simulation.groups().get("web").await.expect("it is there");
     let replicas = group.status.expect("a status").replicas.expect("figures");
     assert_eq!((replicas.desired, replicas.total, replicas.ready), (2, 2, 2));
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,13 +34,13 @@ async fn an_old_machine_is_replaced_first_and_drained_then() {
     assert!(went >= deadline(&drain), "{went} is before {}", deadline(&drain));
     // The others follow, one after the other.
     simulation
-        .until(HOUR, "all are new", |observations| {
-            let all = observations.of("web");
+        .until(HOUR, "all are new", |checker| {
+            let all = checker.of("web");
             let new = all.iter().all(|one| !old.contains(&kube::ResourceExt::name_any(*one)));
             (all.len() == 3 && new).then_some(())
         })
         .await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: group 57
@@ -55,5 +54,5 @@ async fn whoever_drains_can_end_it_early() {
     assert!(went < deadline(&drain));
     assert_eq!(simulation.events("DrainAcknowledged").await[0].0, name);
     ready(&simulation, "web", 3).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde_json::json;
 use sojourn_api::group::status::Phase;
 use sojourn_drivers::machine::fake::{Operation, Script};
-use sojourn_sim::group::{GroupSimulation, Setting, key};
+use sojourn_sim::group::simulation::{GroupSimulation, Setting, key};
 
 use crate::fixture::{
-    DAY, HOUR, MINUTE, SECOND, condition, names, nothing_is_wrong, ready, require, simulation,
-    simulation_with, status,
+    DAY, HOUR, MINUTE, SECOND, condition, names, ready, require, simulation, simulation_with,
+    status,
 };
 
 /// A provider whose machines run at once and end by themselves after so long.
@@ -19,7 +19,13 @@ fn dying(after: Duration) -> Setting {
 }
 
 fn created(simulation: &GroupSimulation) -> usize {
-    simulation.fake.operations().iter().filter(|one| one.operation == Operation::Create).count()
+    simulation
+        .drivers
+        .provider
+        .operations()
+        .iter()
+        .filter(|one| one.operation == Operation::Create)
+        .count()
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,7 +48,7 @@ async fn a_program_that_ends_after_a_second_makes_no_storm_of_machines() {
     for (_, message) in simulation.events("RotationStarted").await {
         assert!(!message.contains("unhealthy"), "{message}");
     }
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +56,7 @@ async fn a_template_whose_program_ends_after_three_seconds_costs_a_healthy_group
     let simulation = simulation(3, json!({})).await;
     require(&simulation, 4, 3);
     let before = names(&simulation);
-    simulation.fake.script(|script| script.lifetime = Some(3 * SECOND));
+    simulation.drivers.provider.script(|script| script.lifetime = Some(3 * SECOND));
     simulation
         .change_group("web", json!({"spec": {"template": {"config": {"image": "v2"}}}}))
         .await;
@@ -59,21 +65,21 @@ async fn a_template_whose_program_ends_after_three_seconds_costs_a_healthy_group
     assert!(before.iter().all(|name| now.contains(name)), "{now:?}");
     assert!(condition(&simulation, "web", "DyingYoung").is_some());
     // A good one is rolled out at once, one after the other.
-    simulation.fake.script(|script| script.lifetime = None);
+    simulation.drivers.provider.script(|script| script.lifetime = None);
     simulation
         .change_group("web", json!({"spec": {"template": {"config": {"image": "v3"}}}}))
         .await;
     simulation
-        .until(2 * HOUR, "the roll", |observations| {
+        .until(2 * HOUR, "the roll", |checker| {
             let old = |one: &&sojourn_api::group::Machine| {
                 before.contains(&kube::ResourceExt::name_any(*one))
             };
-            let all = observations.of("web");
+            let all = checker.of("web");
             (all.len() == 3 && !all.iter().any(old)).then_some(())
         })
         .await;
     assert!(condition(&simulation, "web", "DyingYoung").is_none());
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,12 +88,15 @@ async fn no_policy_empties_a_group_while_its_provider_makes_nothing() {
         let expiry = json!({"forcedAge": "1h", "forcedPolicy": policy, "forcedSurge": 3});
         let simulation = simulation(3, json!({"expiry": expiry})).await;
         let before = names(&simulation);
-        simulation.fake.script(|script| script.refusal = Some("the quota is used up".to_owned()));
+        simulation
+            .drivers
+            .provider
+            .script(|script| script.refusal = Some("the quota is used up".to_owned()));
         simulation.pass(5 * HOUR).await;
         let now = names(&simulation);
         assert!(before.iter().all(|name| now.contains(name)), "{policy}: {now:?}");
-        assert_eq!(simulation.fake.machines().len(), 3, "{policy}");
-        nothing_is_wrong(&simulation);
+        assert_eq!(simulation.drivers.provider.machines().len(), 3, "{policy}");
+        simulation.assert_invariants();
     }
 }
 
@@ -101,7 +110,7 @@ async fn an_ordinary_roll_is_not_blocked() {
         simulation.pass(MINUTE).await;
         assert_eq!(condition(&simulation, "web", "Blocked"), None, "{}", simulation.shown());
     }
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// A default that is set for everybody makes every machine of every group too old.
@@ -119,11 +128,11 @@ async fn a_changed_default_rolls_no_more_groups_at_a_time_than_is_configured() {
     let mut most = 0;
     for _ in 0..240 {
         simulation.pass(30 * SECOND).await;
-        let observations = simulation.observer.observations();
+        let checker = simulation.checker.lock();
         let rotating = |one: &&sojourn_api::group::Machine| {
             one.status.as_ref().is_some_and(|status| status.rotation.is_some())
         };
-        most = most.max(observations.machines.values().filter(rotating).count());
+        most = most.max(checker.machines.values().filter(rotating).count());
     }
     assert_eq!(most, 2);
     let born = simulation.now() - jiff::SignedDuration::from_hours(24);
@@ -131,11 +140,11 @@ async fn a_changed_default_rolls_no_more_groups_at_a_time_than_is_configured() {
         one.metadata.creation_timestamp.as_ref().is_some_and(|time| time.0 > born)
     };
     assert!(
-        simulation.observer.observations().machines.values().all(new),
+        simulation.checker.lock().machines.values().all(new),
         "all had their turn: {}",
         simulation.shown()
     );
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,6 +160,6 @@ async fn a_wish_to_keep_a_machine_is_answered() {
     assert_eq!(keep.until.map(|time| time.0.to_string()).as_deref(), Some(until));
     simulation.pass(3 * DAY).await;
     assert_eq!(status(&simulation, &name).phase, Some(Phase::Ready));
-    assert!(simulation.fake.machines().contains(&key(&name)));
-    nothing_is_wrong(&simulation);
+    assert!(simulation.drivers.provider.machines().contains(&key(&name)));
+    simulation.assert_invariants();
 }

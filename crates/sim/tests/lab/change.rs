@@ -1,17 +1,15 @@
 //! Whom a change concerns, counted in looks.
 
 use serde_json::json;
-use sojourn_sim::people::Design;
-use sojourn_sim::truth::Policy;
+use sojourn_sim::lab::invariants::Policy;
+use sojourn_sim::lab::people::Design;
 
-use crate::fixture::{
-    DAY, MINUTE, hours, kept, key, lend, nothing_is_wrong, template, world_with_one,
-};
+use crate::fixture::{DAY, MINUTE, hours, kept, key, lend, simulation_with_one, template};
 
 // case: lab W1
 #[tokio::test(start_paused = true)]
 async fn a_namespace_s_change_concerns_its_own_instances_only() {
-    let simulation = world_with_one(&kept(), "").await;
+    let simulation = simulation_with_one(&kept(), "").await;
     simulation.make_namespace("other").await;
     for name in ["a", "b", "c"] {
         let elsewhere = sojourn_core::key::Key::new("other", name);
@@ -28,13 +26,13 @@ async fn a_namespace_s_change_concerns_its_own_instances_only() {
     simulation.merge(&other, &json!({"metadata": {"labels": {"a": "b"}}})).await;
     simulation.pass(MINUTE).await;
     assert_eq!(simulation.operator.reconciles(), before);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab W2
 #[tokio::test(start_paused = true)]
 async fn an_edit_elsewhere_in_a_template_concerns_no_instance() {
-    let simulation = world_with_one(&kept(), "").await;
+    let simulation = simulation_with_one(&kept(), "").await;
     lend(&simulation, "two", json!({})).await;
     simulation.make_template(&key("another"), &kept()).await;
     simulation.pass(MINUTE * 15).await;
@@ -56,17 +54,17 @@ async fn an_edit_elsewhere_in_a_template_concerns_no_instance() {
     simulation.pass(MINUTE).await;
     let looks = simulation.operator.reconciles() - before;
     assert!((2..=6).contains(&looks), "{looks} looks for two instances");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_at_rest_is_hardly_looked_at() {
     let never = Policy { persistent: true, ..Policy::default() };
-    let simulation = world_with_one(&Design { policy: never, environments: 1 }, "").await;
+    let simulation = simulation_with_one(&Design { policy: never, environments: 1 }, "").await;
     simulation.pass(DAY).await;
     let before = simulation.operator.reconciles();
     simulation.pass(DAY * 10).await;
     let looks = simulation.operator.reconciles() - before;
     assert!(looks <= 10, "{looks} looks in ten days in which nothing happened");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }

@@ -8,11 +8,9 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject};
 use serde_json::json;
 use sojourn_api::lab::Instance;
-use sojourn_sim::world::LabSimulation;
+use sojourn_sim::lab::simulation::LabSimulation;
 
-use crate::fixture::{
-    HOUR, MINUTE, condition, kept, key, lend, nothing_is_wrong, simulation, status, template,
-};
+use crate::fixture::{HOUR, MINUTE, condition, kept, key, lend, simulation, status, template};
 
 const TOO_OLD: &str = "DefinitionTooOld";
 
@@ -44,7 +42,7 @@ async fn one_that_is_too_old_is_said_once_and_nothing_is_written_until_it_is_new
     let words = &conditions.iter().find(|one| one.type_ == TOO_OLD).expect("just seen").message;
     assert!(words.contains("status.lifecycle") && words.contains("sojourn crds"), "{words}");
     simulation.pass(MINUTE * 10).await;
-    assert_eq!(simulation.events(TOO_OLD).await, 1);
+    assert_eq!(simulation.events(TOO_OLD).await.len(), 1);
     let (requests, version) =
         (simulation.faults.requests(), told.metadata.resource_version.clone());
     simulation.pass(HOUR * 6).await;
@@ -66,7 +64,7 @@ async fn one_that_is_too_old_is_said_once_and_nothing_is_written_until_it_is_new
     let works =
         |one: &Instance| status(one).ready_at.is_some() && condition(one, TOO_OLD).is_none();
     simulation.until(MINUTE * 3, &key("one"), works).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,5 +111,5 @@ async fn what_a_newer_version_wrote_survives_an_older_one() {
     let ready = now["status"]["conditions"].as_array().expect("conditions").iter();
     let ready = ready.filter(|one| one["type"] == "Ready").collect::<Vec<_>>();
     assert_eq!((&ready[0]["zone"], &ready[0]["status"]), (&json!("north"), &json!("False")));
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }

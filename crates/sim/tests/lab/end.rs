@@ -10,13 +10,11 @@ use sojourn_api::lab::Instance;
 use sojourn_api::lab::status::{EndReason, NextAction, Phase, StopReason, SubmissionState};
 use sojourn_api::name::lab::{self, CLAIM_FINALIZER, condition};
 use sojourn_drivers::probe::Observation;
-use sojourn_sim::people::Design;
-use sojourn_sim::truth::Policy;
-use sojourn_sim::world::LabSimulation;
+use sojourn_sim::lab::invariants::Policy;
+use sojourn_sim::lab::people::Design;
+use sojourn_sim::lab::simulation::LabSimulation;
 
-use crate::fixture::{
-    DAY, HOUR, condition, hours, key, lend, nothing_is_wrong, simulation, status,
-};
+use crate::fixture::{DAY, HOUR, condition, hours, key, lend, simulation, status};
 
 const EXAM: &str = "https://exam.example/one";
 const HAND_IN: &str = "https://hand-in.example/";
@@ -44,7 +42,7 @@ fn is_done(instance: &Instance) -> bool {
 }
 
 fn submitted(simulation: &LabSimulation) -> u64 {
-    simulation.truth.lock().counts().submitted
+    simulation.checker.lock().counts().submitted
 }
 
 async fn claims(simulation: &LabSimulation) -> Vec<PersistentVolumeClaim> {
@@ -73,7 +71,7 @@ async fn what_its_owner_deletes_is_handed_in_first() {
         assert_eq!(submitted(&simulation), 1, "stopped: {stopped}");
         simulation.pass(HOUR).await;
         assert_eq!(claims(&simulation).await.len(), 0, "and nothing is left behind");
-        nothing_is_wrong(&simulation);
+        simulation.assert_invariants();
     }
 }
 
@@ -98,7 +96,7 @@ async fn the_end_of_a_lifespan_stops_hands_in_and_then_deletes_and_says_that_it_
     simulation.command(&key("one"), lab::SUBMISSION_RETRY).await;
     simulation.until_gone(HOUR * 3, &key("one")).await;
     assert_eq!(submitted(&simulation), 1);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,13 +105,13 @@ async fn an_exam_that_was_stopped_before_is_handed_in_when_it_ends() {
     lend(&simulation, "one", exam()).await;
     simulation.stop(&key("one")).await;
     simulation.until(HOUR, &key("one"), is_off).await;
-    simulation.truth.lock().exam_ends(&key("one"));
+    simulation.checker.lock().exam_ends(&key("one"));
     simulation.drivers.probe.set(EXAM, Observation::Ends);
     let done = simulation.until(HOUR * 2, &key("one"), is_done).await;
     assert_eq!(status(&done).ended.and_then(|ended| ended.reason), Some(EndReason::Terminated));
     assert_eq!(submitted(&simulation), 1);
     assert!(!claims(&simulation).await.iter().any(is_held), "nothing is owed any more");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// No environment ever becomes ready: the exam ends all the same.
@@ -123,12 +121,12 @@ async fn an_exam_whose_programs_crash_ends_in_time() {
         let simulation = simulation(&kept(Policy::default()), "").await;
         simulation.kubelet.never_ready(true);
         simulation.lend(&key("one"), &crate::fixture::template(), spec).await;
-        simulation.truth.lock().exam_ends(&key("one"));
+        simulation.checker.lock().exam_ends(&key("one"));
         simulation.drivers.probe.set(EXAM, Observation::Ends);
         let ended = simulation.until(bound, &key("one"), |one| status(one).ended.is_some()).await;
         assert_eq!(status(&ended).ready_at, None);
         simulation.until(HOUR, &key("one"), |one| !one.spec.running).await;
-        nothing_is_wrong(&simulation);
+        simulation.assert_invariants();
     }
 }
 
@@ -136,7 +134,7 @@ async fn an_exam_whose_programs_crash_ends_in_time() {
 async fn what_has_ended_is_not_started_again_by_its_owner_and_not_handed_in_again() {
     let simulation = simulation(&kept(Policy::default()), "").await;
     lend(&simulation, "one", exam()).await;
-    simulation.truth.lock().exam_ends(&key("one"));
+    simulation.checker.lock().exam_ends(&key("one"));
     simulation.drivers.probe.set(EXAM, Observation::Ends);
     let done = simulation.until(HOUR * 2, &key("one"), is_done).await;
     simulation.drivers.probe.set(EXAM, Observation::Keeps { deadline: None });
@@ -168,7 +166,7 @@ async fn what_has_ended_is_not_started_again_by_its_owner_and_not_handed_in_agai
     let again = |one: &Instance| is_done(one) && status(one).submission[0].series == 2;
     simulation.until(HOUR * 2, &key("one"), again).await;
     assert_eq!(submitted(&simulation), 2, "what was written since is handed in");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +183,7 @@ async fn without_its_template_it_runs_on_and_says_so() {
     simulation.remove(&key("one")).await;
     simulation.until_gone(HOUR * 3, &key("one")).await;
     assert_eq!(submitted(&simulation), 1);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// A dry run: nothing is done, and everything that would have been done is there to be read.
@@ -211,7 +209,7 @@ async fn what_is_only_observed_walks_the_whole_way_in_its_shadow() {
     assert!(walked.spec.running && simulation.received().is_empty(), "nothing was done");
     simulation.change(&key("one"), &mark(Value::Null)).await;
     simulation.until(HOUR, &key("one"), |one| status(one).shadow.is_none()).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// Whoever deletes the claim by force, with the rights to: it is gone, and nothing hangs.
@@ -226,7 +224,7 @@ async fn a_claim_of_an_instance_that_was_taken_away_by_force_is_let_go() {
         "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance",
         "metadata": {"name": "one", "namespace": "lab"},
     });
-    simulation.truth.lock().person_waives_submission(&key("one"));
+    simulation.checker.lock().person_waives_submission(&key("one"));
     simulation.merge(&named, &json!({"metadata": {"finalizers": null}})).await;
     simulation.until_gone(SOON, &key("one")).await;
     simulation.pass(HOUR).await;
@@ -239,7 +237,7 @@ async fn a_namespace_that_is_deleted_by_force_keeps_what_is_owed_until_it_is_wai
     lend(&simulation, "one", handing_in()).await;
     // Whoever this is may `hold`.
     let namespaces: Api<Namespace> = Api::all(simulation.client.clone());
-    simulation.truth.lock().person_deletes(&key("one"));
+    simulation.checker.lock().person_deletes(&key("one"));
     let foreground = DeleteParams {
         propagation_policy: Some(PropagationPolicy::Background),
         ..DeleteParams::default()
@@ -249,7 +247,7 @@ async fn a_namespace_that_is_deleted_by_force_keeps_what_is_owed_until_it_is_wai
     let held = simulation.instance(&key("one")).await.expect("its data is not handed in");
     assert_eq!(condition(&held, condition::HELD), Some(("NamespaceLeaves".to_owned(), true)));
     assert!(claims(&simulation).await.iter().all(is_held));
-    simulation.truth.lock().person_waives_submission(&key("one"));
+    simulation.checker.lock().person_waives_submission(&key("one"));
     simulation.command(&key("one"), lab::SUBMISSION_WAIVE).await;
     simulation.until_gone(HOUR, &key("one")).await;
     assert_eq!(submitted(&simulation), 0);

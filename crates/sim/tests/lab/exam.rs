@@ -12,13 +12,12 @@ use sojourn_api::name::lab::{self, condition};
 use sojourn_drivers::probe::Observation;
 use sojourn_drivers::probe::fake::Step;
 use sojourn_sim::kubelet::PodFailureRates;
-use sojourn_sim::people::Design;
-use sojourn_sim::truth::Policy;
-use sojourn_sim::world::LabSimulation;
+use sojourn_sim::lab::invariants::Policy;
+use sojourn_sim::lab::people::Design;
+use sojourn_sim::lab::simulation::LabSimulation;
 
 use crate::fixture::{
-    DAY, HOUR, MINUTE, condition, hours, key, lend, nothing_is_wrong, simulation, status, template,
-    told,
+    DAY, HOUR, MINUTE, condition, hours, key, lend, simulation, status, template, told,
 };
 
 const EXAM: &str = "https://exam.example/one";
@@ -43,7 +42,7 @@ async fn exam(environments: usize) -> LabSimulation {
 }
 
 fn end(simulation: &LabSimulation) {
-    simulation.truth.lock().exam_ends(&key("one"));
+    simulation.checker.lock().exam_ends(&key("one"));
     simulation.drivers.probe.set(EXAM, Observation::Ends);
 }
 
@@ -69,7 +68,7 @@ async fn a_status_url_makes_an_instance_watched_and_nothing_else_does() {
     let checks = simulation.drivers.probe.take_checks();
     assert!(checks.iter().all(|check| check.place == EXAM));
     assert!((29..=31).contains(&checks.len()), "every two minutes, not {} times", checks.len());
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab T2
@@ -88,7 +87,7 @@ async fn what_has_ended_is_left_alone() {
     simulation.pass(DAY).await;
     assert_eq!(simulation.drivers.probe.take_checks(), [], "nobody asks about it any more");
     assert_eq!(simulation.instance(&key("one")).await, Some(before), "and nothing is written");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -99,7 +98,7 @@ async fn what_was_switched_off_stays_off() {
     simulation.pass(DAY).await;
     assert!(simulation.instance(&key("one")).await.expect("it is there").spec.running);
     assert_eq!(simulation.drivers.probe.take_checks(), []);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab T11
@@ -120,7 +119,7 @@ async fn without_a_url_its_own_endpoint_is_looked_at_and_garbage_is_told_without
     assert_eq!(told, Some(("Unclear".to_owned(), false)));
     let looks = simulation.operator.reconciles() - before;
     assert!(looks <= 150, "{looks} looks for 30 checks");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab T14
@@ -133,7 +132,7 @@ async fn what_others_wrote_on_it_is_still_there_after_the_end() {
     let ended = simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
     assert_eq!(ended.labels().get("room").map(String::as_str), Some("12"));
     assert_eq!(ended.annotations().get("seat").map(String::as_str), Some("3"));
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +148,7 @@ async fn one_stray_answer_ends_nothing_and_three_in_a_row_do() {
     let ended = simulation.until(HOUR, &key("one"), |one| !one.spec.running).await;
     assert_eq!(status(&ended).stop_reason, Some(StopReason::Terminated));
     assert!(simulation.now().duration_since(begin).as_secs() <= 3 * 120 + 5);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab T15
@@ -163,7 +162,7 @@ async fn a_slow_endpoint_is_asked_no_more_often_than_the_interval() {
     simulation.pass(HOUR * 2).await;
     let checks = simulation.drivers.probe.take_checks().len();
     assert!((55..=60).contains(&checks), "{checks} checks in two hours");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab T16
@@ -176,7 +175,7 @@ async fn a_missing_template_does_not_hinder_the_stop() {
     assert_eq!(status(&ended).stop_reason, Some(StopReason::Terminated));
     simulation.make_template(&template(), &design(1)).await;
     simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab S3
@@ -201,7 +200,7 @@ async fn an_environment_that_can_be_handed_in_gets_a_job_with_owner_and_labels()
     let entry = &status(&done).submission[0];
     assert_eq!((entry.size, entry.attempts), (Some(4096), 1), "a first success is attempt 1");
     assert_eq!(entry.sha256.as_deref(), Some("0f".repeat(32).as_str()));
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab S9
@@ -227,8 +226,8 @@ async fn a_job_that_failed_for_good_is_told_and_tried_again_only_when_somebody_s
     simulation.kubelet.refuse(HAND_IN, false);
     simulation.command(&key("one"), lab::SUBMISSION_RETRY).await;
     simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    assert_eq!(simulation.truth.lock().counts().submitted, 1);
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.checker.lock().counts().submitted, 1);
+    simulation.assert_invariants();
 }
 
 // case: lab S10, S15
@@ -245,8 +244,8 @@ async fn what_was_handed_in_is_not_handed_in_again() {
     simulation.operator.kill();
     simulation.pass(DAY).await;
     assert_eq!(jobs(&simulation).await.len(), 0, "finished Jobs go");
-    assert_eq!(simulation.truth.lock().counts().submitted, 2, "one per environment");
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.checker.lock().counts().submitted, 2, "one per environment");
+    simulation.assert_invariants();
 }
 
 /// A Template of two environments, of which the second keeps nothing if `second` does not.
@@ -281,7 +280,7 @@ async fn one_environment_without_submission_does_not_undo_the_other_s() {
     let over = [Some(SubmissionState::Done), Some(SubmissionState::Skipped)];
     let done = simulation.until(HOUR, &key("one"), |one| states(one) == over).await;
     assert_eq!(condition(&done, condition::SUBMITTED), Some(("DoneInPart".to_owned(), true)));
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,8 +293,8 @@ async fn what_is_handed_in_follows_the_claims_and_not_the_template_as_it_is_now(
     assert_eq!(status(&done).submission.len(), 2);
     // Nor does it help to take it out of the Template.
     lend(&simulation, "two", spec()).await;
-    assert_eq!(simulation.truth.lock().counts().submitted, 2);
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.checker.lock().counts().submitted, 2);
+    simulation.assert_invariants();
 }
 
 // case: lab X15
@@ -314,8 +313,8 @@ async fn nothing_expires_in_the_middle_of_a_submission() {
     simulation.kubelet.refuse(HAND_IN, false);
     simulation.command(&key("one"), lab::SUBMISSION_RETRY).await;
     simulation.until_gone(DAY, &key("one")).await;
-    assert_eq!(simulation.truth.lock().counts().submitted, 2);
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.checker.lock().counts().submitted, 2);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -329,9 +328,9 @@ async fn a_job_that_vanishes_is_made_again_under_the_same_key() {
     simulation.pass(HOUR * 2).await;
     simulation.kubelet.set_pod_failure_rates(PodFailureRates::default());
     simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
-    let counts = simulation.truth.lock().counts();
+    let counts = simulation.checker.lock().counts();
     assert_eq!(counts.submitted, 1, "the server takes it once");
     assert!(counts.sent_again >= 1, "{counts:?}");
     simulation.pass(MINUTE).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }

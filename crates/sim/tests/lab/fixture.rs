@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use sojourn_api::lab::Instance;
 use sojourn_api::lab::status::{InstanceStatus, Stage};
 use sojourn_core::key::Key;
-use sojourn_sim::people::Design;
-use sojourn_sim::truth::Policy;
-use sojourn_sim::world::{CONFIG, LabSimulation, Setting};
+use sojourn_sim::lab::invariants::Policy;
+use sojourn_sim::lab::people::Design;
+use sojourn_sim::lab::simulation::{CONFIG, LabSimulation, Setting};
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
@@ -49,7 +49,7 @@ pub(crate) async fn with(design: &Design, setting: Setting) -> LabSimulation {
 }
 
 /// The same with one instance, `one`, that is ready.
-pub(crate) async fn world_with_one(design: &Design, options: &str) -> LabSimulation {
+pub(crate) async fn simulation_with_one(design: &Design, options: &str) -> LabSimulation {
     let simulation = simulation(design, options).await;
     lend(&simulation, "one", json!({})).await;
     simulation
@@ -88,10 +88,4 @@ pub(crate) fn told(simulation: &LabSimulation) -> Vec<&'static str> {
 /// When each thing was told, in whole hours since `from`.
 pub(crate) fn told_at(simulation: &LabSimulation, from: Timestamp) -> Vec<i64> {
     simulation.received().iter().map(|one| one.at.duration_since(from).as_hours()).collect()
-}
-
-/// Nothing that must hold did not.
-pub(crate) fn nothing_is_wrong(simulation: &LabSimulation) {
-    let truth = simulation.truth.lock();
-    assert!(truth.violations().is_empty(), "{:#?}\n{}", truth.violations(), truth.log().join("\n"));
 }

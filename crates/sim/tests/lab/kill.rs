@@ -5,15 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 use sojourn_api::lab::Instance;
 use sojourn_api::lab::status::{NoticeKind, NoticeStatus};
-use sojourn_sim::drivers::MailMode;
 use sojourn_sim::fault::Rates;
-use sojourn_sim::people::Design;
-use sojourn_sim::truth::Policy;
-use sojourn_sim::world::{CONFIG, LabSimulation, Setting};
+use sojourn_sim::lab::drivers::MailMode;
+use sojourn_sim::lab::invariants::Policy;
+use sojourn_sim::lab::people::Design;
+use sojourn_sim::lab::simulation::{CONFIG, LabSimulation, Setting};
 
-use crate::fixture::{
-    DAY, HOUR, MINUTE, alerts, hours, key, nothing_is_wrong, status, template, told, with,
-};
+use crate::fixture::{DAY, HOUR, MINUTE, alerts, hours, key, status, template, told, with};
 
 /// From use to deletion within two days: a warning, a stop, a warning, a deletion.
 fn short() -> Design {
@@ -34,7 +32,7 @@ async fn life(simulation: &LabSimulation) {
     simulation.lend(&key("one"), &template(), json!({})).await;
     simulation.until_gone(DAY * 3, &key("one")).await;
     simulation.pass(HOUR).await;
-    nothing_is_wrong(simulation);
+    simulation.assert_invariants();
 }
 
 /// What was told, each once, in order: a kill may have something said twice under one id.
@@ -95,7 +93,7 @@ async fn a_restart_while_the_operator_is_down_begins_the_ladder_anew() {
     simulation.until(DAY, &key("one"), |one| alerts(one) == 1).await;
     assert!(simulation.now().duration_since(started_at).as_hours() >= 6);
     simulation.until(DAY, &key("one"), |one| !one.spec.running).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// It was stopped with the operator's last breath, and its owner started it again.
@@ -115,7 +113,7 @@ async fn what_its_owner_started_after_the_kill_is_not_stopped_again() {
     simulation.operator.want(true);
     simulation.pass(HOUR * 5).await;
     assert!(simulation.instance(&key("one")).await.expect("it is there").spec.running);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// The mail was on its way when the process died: the next one sends it without a back-off.
@@ -138,7 +136,7 @@ async fn a_notice_that_was_on_its_way_is_sent_again_at_once() {
     let last = status(&delivered).notices.pop().expect("it was told");
     assert_eq!((last.kind, last.attempts), (Some(NoticeKind::Stopped), 2));
     assert!(last.delivered_at.is_some(), "{last:?}");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 fn is_stopped_and_tried(notice: &NoticeStatus) -> bool {

@@ -5,21 +5,21 @@ use std::time::Duration;
 use serde_json::json;
 use sojourn_api::lab::status::{Stage, StopReason};
 use sojourn_api::name::lab::condition;
-use sojourn_core::lab::source;
-use sojourn_sim::drivers::MailMode;
+use sojourn_core::activity::Source;
 use sojourn_sim::kubelet::PodFailureRates;
-use sojourn_sim::people::Design;
-use sojourn_sim::truth::Policy;
-use sojourn_sim::world::{CONFIG, Setting};
+use sojourn_sim::lab::drivers::MailMode;
+use sojourn_sim::lab::invariants::Policy;
+use sojourn_sim::lab::people::Design;
+use sojourn_sim::lab::simulation::{CONFIG, Setting};
 
 use crate::fixture::{
-    DAY, HOUR, MINUTE, TICK, alerts, condition, hours, kept, key, nothing_is_wrong, simulation,
-    stage_of, status, template, told, told_at, with, world_with_one,
+    DAY, HOUR, MINUTE, TICK, alerts, condition, hours, kept, key, simulation, simulation_with_one,
+    stage_of, status, template, told, told_at, with,
 };
 
 #[tokio::test(start_paused = true)]
 async fn three_warnings_a_day_apart_and_then_it_is_stopped() {
-    let simulation = world_with_one(&kept(), "").await;
+    let simulation = simulation_with_one(&kept(), "").await;
     let begin = simulation.now();
     let stopped = simulation.until(DAY * 5, &key("one"), |one| !one.spec.running).await;
     assert_eq!(status(&stopped).stop_reason, Some(StopReason::Inactivity));
@@ -27,14 +27,15 @@ async fn three_warnings_a_day_apart_and_then_it_is_stopped() {
     let kinds = ["inactivity-warning", "inactivity-warning", "inactivity-warning", "stopped"];
     assert_eq!(told(&simulation), kinds);
     assert_eq!(told_at(&simulation, begin), [24, 48, 72, 97], "each is known a tick late at most");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// Somebody was warned five minutes ago; whatever makes the controller look again gives them the
 /// whole interval all the same.
 #[tokio::test(start_paused = true)]
 async fn warned_five_minutes_ago_then_restart_template_edit_and_resync_gives_the_full_interval() {
-    let simulation = world_with_one(&kept(), "inactiveTerminationMaxNumberOfAlerts: 1\n").await;
+    let simulation =
+        simulation_with_one(&kept(), "inactiveTerminationMaxNumberOfAlerts: 1\n").await;
     simulation.until(DAY * 2, &key("one"), |one| stage_of(one) == Stage::Grace).await;
     let warned_at = simulation.received()[0].at;
     simulation.pass(MINUTE * 5).await;
@@ -56,7 +57,7 @@ async fn warned_five_minutes_ago_then_restart_template_edit_and_resync_gives_the
     assert_eq!(status(&stopped).stop_reason, Some(StopReason::Inactivity));
     simulation.pass(MINUTE).await;
     assert_eq!(told(&simulation).len(), 2, "one warning, and that it was stopped");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -67,14 +68,14 @@ async fn normal_watches_are_opened_anew_and_nothing_changes() {
     let begin = simulation.now();
     simulation.until(DAY * 5, &key("one"), |one| !one.spec.running).await;
     assert_eq!(told_at(&simulation, begin)[..3], [24, 48, 72]);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
 async fn use_between_two_warnings_begins_the_ladder_anew() {
-    let simulation = world_with_one(&kept(), "").await;
+    let simulation = simulation_with_one(&kept(), "").await;
     simulation.until(DAY * 3, &key("one"), |one| alerts(one) == 2).await;
-    simulation.use_it(&key("one"), source::NGINX);
+    simulation.use_it(&key("one"), Source::Nginx);
     let used_at = simulation.now();
     simulation
         .until(TICK, &key("one"), |one| stage_of(one) == Stage::Active && alerts(one) == 0)
@@ -82,12 +83,13 @@ async fn use_between_two_warnings_begins_the_ladder_anew() {
     let warned = simulation.until(DAY * 2, &key("one"), |one| alerts(one) == 1).await;
     assert!(simulation.now().duration_since(used_at).as_hours() >= 24);
     assert!(warned.spec.running);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_idle_clock_stands_while_a_source_is_blind() {
-    let simulation = world_with_one(&kept(), "inactiveTerminationMaxNumberOfAlerts: 0\n").await;
+    let simulation =
+        simulation_with_one(&kept(), "inactiveTerminationMaxNumberOfAlerts: 0\n").await;
     simulation.pass(HOUR * 10 - Duration::from_secs(5)).await;
     let blind_from = simulation.now();
     simulation.set_ingress_sees(false);
@@ -99,7 +101,7 @@ async fn the_idle_clock_stands_while_a_source_is_blind() {
     simulation.set_ingress_sees(true);
     simulation.until(DAY, &key("one"), |one| !one.spec.running).await;
     assert!(simulation.now().duration_since(blind_from).as_hours() >= 72 + 14);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab I1
@@ -115,13 +117,14 @@ async fn a_namespace_that_is_not_selected_is_left_alone() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}});
     simulation.merge(&namespace, &json!({"metadata": {"labels": {"lab": "ours"}}})).await;
     simulation.until(DAY * 2, &key("one"), |one| !one.spec.running).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab I27
 #[tokio::test(start_paused = true)]
 async fn a_deleted_template_is_told_and_healed_when_it_returns() {
-    let simulation = world_with_one(&kept(), "inactiveTerminationMaxNumberOfAlerts: 0\n").await;
+    let simulation =
+        simulation_with_one(&kept(), "inactiveTerminationMaxNumberOfAlerts: 0\n").await;
     simulation.remove_template(&template()).await;
     let missing = |expected: bool| {
         move |one: &sojourn_api::lab::Instance| {
@@ -130,7 +133,7 @@ async fn a_deleted_template_is_told_and_healed_when_it_returns() {
         }
     };
     simulation.until(MINUTE, &key("one"), missing(true)).await;
-    assert_eq!(simulation.events("TemplateMissing").await, 1);
+    assert_eq!(simulation.events("TemplateMissing").await.len(), 1);
     simulation.pass(DAY * 3).await;
     assert!(
         simulation.instance(&key("one")).await.expect("kept").spec.running,
@@ -139,13 +142,13 @@ async fn a_deleted_template_is_told_and_healed_when_it_returns() {
     simulation.make_template(&template(), &kept()).await;
     simulation.until(MINUTE, &key("one"), missing(false)).await;
     simulation.until(DAY, &key("one"), |one| !one.spec.running).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab I28
 #[tokio::test(start_paused = true)]
 async fn without_a_tenant_nobody_can_be_told_so_it_waits_and_says_so() {
-    let simulation = world_with_one(&kept(), "").await;
+    let simulation = simulation_with_one(&kept(), "").await;
     simulation.remove_tenant().await;
     simulation.pass(DAY * 10).await;
     let held = simulation.instance(&key("one")).await.expect("it is there");
@@ -160,13 +163,13 @@ async fn without_a_tenant_nobody_can_be_told_so_it_waits_and_says_so() {
     simulation.until(DAY * 5, &key("one"), |one| !one.spec.running).await;
     simulation.pass(MINUTE).await;
     assert_eq!(told(&simulation).len(), 3 + 1, "every warning, and that it was stopped");
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab I28
 #[tokio::test(start_paused = true)]
 async fn without_a_tenant_the_policy_may_say_that_time_runs_on() {
-    let simulation = world_with_one(&kept(), "onUndeliverable: ProceedAfter(12h)\n").await;
+    let simulation = simulation_with_one(&kept(), "onUndeliverable: ProceedAfter(12h)\n").await;
     let begin = simulation.now();
     simulation.remove_tenant().await;
     let stopped = simulation.until(DAY * 10, &key("one"), |one| !one.spec.running).await;
@@ -174,7 +177,7 @@ async fn without_a_tenant_the_policy_may_say_that_time_runs_on() {
     let given = simulation.now().duration_since(begin);
     assert!(given.as_hours() >= 24 + 3 * 24, "only {given:#} were given");
     assert_eq!(simulation.received().len(), 0);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,13 +198,14 @@ async fn pods_that_fail_and_are_replaced_are_no_use() {
         let one = simulation.instance(&key(name)).await.expect("it is there");
         assert!(!one.spec.running, "{name} looks used");
     }
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// What nobody could ask about is not known to be unused, until it can be asked about.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_stopped_while_the_metrics_server_is_away() {
-    let simulation = world_with_one(&kept(), "inactiveTerminationMaxNumberOfAlerts: 0\n").await;
+    let simulation =
+        simulation_with_one(&kept(), "inactiveTerminationMaxNumberOfAlerts: 0\n").await;
     simulation.pass(HOUR * 10).await;
     simulation.set_metrics_answer(false);
     simulation.pass(DAY * 3).await;
@@ -211,20 +215,20 @@ async fn nothing_is_stopped_while_the_metrics_server_is_away() {
     assert_eq!(seen, Some(("SourceBlind".to_owned(), false)));
     simulation.set_metrics_answer(true);
     simulation.until(TICK, &key("one"), |one| !one.spec.running).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab I29
 #[tokio::test(start_paused = true)]
 async fn a_mail_server_that_is_down_holds_the_stop_unless_the_policy_says_otherwise() {
     for (options, stops) in [("", false), ("onUndeliverable: ProceedAfter(12h)\n", true)] {
-        let simulation = world_with_one(&kept(), options).await;
+        let simulation = simulation_with_one(&kept(), options).await;
         simulation.drivers.set_mail_mode(MailMode::Down);
         simulation.pass(DAY * 8).await;
         let one = simulation.instance(&key("one")).await.expect("it is there");
         assert_eq!(!one.spec.running, stops, "{options}");
         assert_eq!(simulation.received().len(), 0);
-        nothing_is_wrong(&simulation);
+        simulation.assert_invariants();
     }
 }
 
@@ -232,23 +236,23 @@ async fn a_mail_server_that_is_down_holds_the_stop_unless_the_policy_says_otherw
 /// do but to wait.
 #[tokio::test(start_paused = true)]
 async fn a_mail_that_fails_is_not_sent_again_before_the_failure_is_on_record() {
-    let simulation = world_with_one(&kept(), "").await;
+    let simulation = simulation_with_one(&kept(), "").await;
     simulation.drivers.set_mail_mode(MailMode::Down);
     simulation.until(DAY * 2, &key("one"), |one| stage_of(one) == Stage::Idle).await;
     simulation.faults.hold(http::Method::PATCH);
     tokio::time::timeout(HOUR, simulation.faults.until_held()).await.expect("a status is written");
-    let refused = simulation.truth.lock().counts().refused_notices;
+    let refused = simulation.checker.lock().counts().refused_notices;
     // Somebody else was faster, and the operator has not heard of it.
     simulation.faults.deafen();
     simulation.change(&key("one"), &json!({"metadata": {"labels": {"a": "b"}}})).await;
     simulation.faults.let_go();
     simulation.pass(MINUTE).await;
-    let again = simulation.truth.lock().counts().refused_notices - refused;
+    let again = simulation.checker.lock().counts().refused_notices - refused;
     assert!(again <= 1, "{again} attempts within a minute");
     simulation.faults.cut_watches();
     simulation.drivers.set_mail_mode(MailMode::Works);
     simulation.until(DAY * 5, &key("one"), |one| !one.spec.running).await;
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab P11
@@ -256,7 +260,8 @@ async fn a_mail_that_fails_is_not_sent_again_before_the_failure_is_on_record() {
 async fn an_opt_out_covers_what_is_stopped() {
     let policy = Policy { delete_after_stopped: hours(24), persistent: true, ..Policy::default() };
     let design = Design { policy, environments: 1 };
-    let simulation = world_with_one(&design, "inactiveTerminationMaxNumberOfAlerts: 1\n").await;
+    let simulation =
+        simulation_with_one(&design, "inactiveTerminationMaxNumberOfAlerts: 1\n").await;
     simulation.stop(&key("one")).await;
     simulation.opt_out("lab", [true, false]).await;
     simulation.pass(DAY * 10).await;
@@ -265,7 +270,7 @@ async fn an_opt_out_covers_what_is_stopped() {
     simulation.opt_out("lab", [false, false]).await;
     simulation.until_gone(DAY * 2, &key("one")).await;
     assert_eq!(told(&simulation), ["deletion-warning", "deleted"]);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab P12
@@ -277,11 +282,11 @@ async fn a_template_s_own_number_of_warnings_holds_for_deletion_too() {
         persistent: true,
         ..Policy::default()
     };
-    let simulation = world_with_one(&Design { policy, environments: 1 }, "").await;
+    let simulation = simulation_with_one(&Design { policy, environments: 1 }, "").await;
     simulation.stop(&key("one")).await;
     simulation.until_gone(DAY * 5, &key("one")).await;
     assert_eq!(told(&simulation), ["deletion-warning", "deletion-warning", "deleted"]);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 // case: lab M1
@@ -301,6 +306,6 @@ async fn broken_mail_settings_matter_only_where_somebody_is_to_be_told() {
         let accepted = condition(&one, condition::ACCEPTED).map(|(reason, _)| reason);
         let expected = if stops { "Valid" } else { "ConfigurationInvalid" };
         assert_eq!(accepted.as_deref(), Some(expected));
-        nothing_is_wrong(&simulation);
+        simulation.assert_invariants();
     }
 }

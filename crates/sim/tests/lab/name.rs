@@ -10,9 +10,9 @@ use sojourn_api::lab::Instance;
 use sojourn_api::lab::status::{Phase, SubmissionState};
 use sojourn_api::name::lab;
 use sojourn_drivers::probe::Observation;
-use sojourn_sim::people::Design;
-use sojourn_sim::truth::Policy;
-use sojourn_sim::world::LabSimulation;
+use sojourn_sim::lab::invariants::Policy;
+use sojourn_sim::lab::people::Design;
+use sojourn_sim::lab::simulation::LabSimulation;
 
 use crate::fixture::{HOUR, MINUTE, condition, kept, key, lend, simulation, status, template};
 
@@ -70,7 +70,7 @@ async fn somebody_else_s_claim_is_never_mounted() {
         assert!(words(&one).contains("another PersistentVolumeClaim one-web"), "{}", words(&one));
         simulation.pass(MINUTE * 30).await;
         assert!(names(&simulation, "Pod").await.is_empty(), "nothing runs on it");
-        assert_eq!(simulation.events("NameTaken").await, 1, "it is said once");
+        assert_eq!(simulation.events("NameTaken").await.len(), 1, "it is said once");
         let one = simulation.instance(&key("one")).await.expect("it is there");
         assert!(status(&one).environments.iter().all(|one| one.claim.is_none()));
         assert_eq!(names(&simulation, "PersistentVolumeClaim").await, ["one-web"]);
@@ -139,7 +139,7 @@ async fn somebody_else_s_job_hands_nothing_in() {
     simulation.create(theirs).await;
     let jobs: Api<Job> = Api::namespaced(simulation.client.clone(), "lab");
     let before = jobs.get("one-web-submit-1").await.expect("it was made");
-    simulation.truth.lock().exam_ends(&key("one"));
+    simulation.checker.lock().exam_ends(&key("one"));
     simulation.drivers.probe.set(EXAM, Observation::Ends);
     let one = simulation.until(HOUR * 2, &key("one"), name_is_taken).await;
     assert!(words(&one).contains("another Job one-web-submit-1"), "{}", words(&one));

@@ -2,20 +2,19 @@
 
 use serde_json::json;
 use sojourn_api::name::lab::{NOTICE_WAIVE, condition};
-use sojourn_sim::drivers::MailMode;
-use sojourn_sim::people::Design;
-use sojourn_sim::truth::Policy;
-use sojourn_sim::world::{CONFIG, LabSimulation, Setting};
+use sojourn_sim::lab::drivers::MailMode;
+use sojourn_sim::lab::invariants::Policy;
+use sojourn_sim::lab::people::Design;
+use sojourn_sim::lab::simulation::{CONFIG, LabSimulation, Setting};
 
 use crate::fixture::{
-    DAY, HOUR, MINUTE, condition, hours, kept, key, lend, nothing_is_wrong, status, told, with,
-    world_with_one,
+    DAY, HOUR, MINUTE, condition, hours, kept, key, lend, simulation_with_one, status, told, with,
 };
 
 /// An instance whose first warning nobody has accepted for so long that the next attempt is most of an
 /// hour away.
 async fn unheard(options: &str) -> LabSimulation {
-    let simulation = world_with_one(&kept(), options).await;
+    let simulation = simulation_with_one(&kept(), options).await;
     simulation.drivers.set_mail_mode(MailMode::Down);
     simulation
         .until(DAY * 3, &key("one"), |one| {
@@ -36,7 +35,7 @@ async fn mail_that_is_configured_anew_is_tried_at_once() {
     simulation.configure(&format!("{CONFIG}mailConfigDir: /etc/mail\n")).await;
     simulation.pass(MINUTE).await;
     assert_eq!(told(&simulation), ["inactivity-warning"]);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 /// Nobody is told by another way than the one that was chosen, and what was chosen is read when it is
@@ -52,8 +51,8 @@ async fn a_secret_that_is_missing_is_no_reason_to_tell_by_events() {
     let one = simulation.instance(&key("one")).await.expect("it is there");
     let undeliverable = condition(&one, condition::UNDELIVERABLE);
     assert_eq!(undeliverable, Some(("NobodyAccepts".to_owned(), true)), "{:?}", status(&one));
-    assert_eq!(simulation.events("InactivityWarning").await, 0);
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.events("InactivityWarning").await.len(), 0);
+    simulation.assert_invariants();
     simulation
         .create(json!({
             "apiVersion": "v1", "kind": "Secret",
@@ -62,7 +61,11 @@ async fn a_secret_that_is_missing_is_no_reason_to_tell_by_events() {
         }))
         .await;
     simulation.pass(MINUTE).await;
-    assert_eq!(simulation.events("InactivityWarning").await, 1, "this world's webhook is no other");
+    assert_eq!(
+        simulation.events("InactivityWarning").await.len(),
+        1,
+        "this simulation's webhook is no other"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,13 +81,13 @@ async fn another_mail_address_is_tried_at_once() {
     simulation.merge(&tenant, &json!({"spec": {"email": "ada@example.net"}})).await;
     simulation.pass(MINUTE).await;
     assert_eq!(told(&simulation), ["inactivity-warning"]);
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
 async fn links_lead_to_where_people_are_taken_in_now() {
     let options = |url: &str| format!("{CONFIG}publicURL: {url}\n");
-    let simulation = world_with_one(&kept(), "publicURL: http://old.example\n").await;
+    let simulation = simulation_with_one(&kept(), "publicURL: http://old.example\n").await;
     let link = |simulation: &LabSimulation| {
         let received = simulation.received();
         let link = received.last().and_then(|one| one.notice.facts.link("keep_hour"));
@@ -97,13 +100,13 @@ async fn links_lead_to_where_people_are_taken_in_now() {
     simulation.until(DAY * 2, &key("one"), |one| status(one).notices.len() == 2).await;
     simulation.pass(HOUR).await;
     assert!(link(&simulation).starts_with("http://new.example/notice/"), "{}", link(&simulation));
-    nothing_is_wrong(&simulation);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_farewell_that_is_waived_holds_no_deletion_up() {
     let policy = Policy { delete_after: hours(24), ..Policy::default() };
-    let simulation = world_with_one(&Design { policy, environments: 1 }, "").await;
+    let simulation = simulation_with_one(&Design { policy, environments: 1 }, "").await;
     simulation
         .until(DAY * 2, &key("one"), |one| {
             status(one).notices.iter().any(|notice| notice.delivered_at.is_some())
@@ -116,6 +119,6 @@ async fn a_farewell_that_is_waived_holds_no_deletion_up() {
     simulation.command(&key("one"), NOTICE_WAIVE).await;
     simulation.pass(MINUTE / 6).await;
     assert!(simulation.instance(&key("one")).await.is_none());
-    assert_eq!(simulation.events("NoticeGivenUp").await, 1);
-    nothing_is_wrong(&simulation);
+    assert_eq!(simulation.events("NoticeGivenUp").await.len(), 1);
+    simulation.assert_invariants();
 }

@@ -1,7 +1,6 @@
 //! The run of a plan, and what came of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,61 +9,35 @@ use sojourn_core::key::Key;
 use sojourn_drivers::probe::Observation;
 use sojourn_drivers::probe::fake::Step;
 
-use crate::drivers::MailMode;
-use crate::event_counts::EventCounts;
-use crate::kubelet::PodFailureRates;
-use crate::people::Design;
-use crate::plan::{
+use super::Lab;
+use super::drivers::MailMode;
+use super::invariants::InstanceChecker;
+use super::people::Design;
+use super::plan::{
     EXAMS, MonthPlan, NAMESPACES, Options, Pace, PlannedEvent, designs, namespace_of, template_of,
 };
-use crate::truth::Truth;
-use crate::truth::property::{Property, Violation};
-use crate::world::{BEGIN, LabSimulation, Operator, Setting};
+use super::simulation::{LabSimulation, Setting};
+use crate::cluster::BEGIN;
+use crate::kubelet::PodFailureRates;
+use crate::outcome::SimulationOutcome;
+use crate::process::Process;
+use crate::simulation::{Checker as _, Replica, run_on_virtual_clock};
 
 /// Looks at one instance on one day, on average over the month.
 const MAX_LOOKS_PER_DAY: u64 = 150;
 /// How often an exam's status is looked at.
 const CHECK_INTERVAL: SignedDuration = SignedDuration::from_hours(2);
 
-/// What came of a month.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MonthOutcome {
-    pub violations: Vec<Violation>,
-    pub log: Vec<String>,
-    pub counts: EventCounts,
-    pub looks: u64,
-    /// How often the engine was written to.
-    pub writes: u64,
-    /// Of every write, notice and upload.
-    pub fingerprint: u64,
-}
-
-impl fmt::Display for MonthOutcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { violations, counts, looks, writes, fingerprint, .. } = self;
-        writeln!(f, "{looks} looks, {writes} writes, {fingerprint:016x}: {counts}")?;
-        for violation in violations {
-            writeln!(f, "{violation}")?;
-        }
-        Ok(())
-    }
-}
-
 /// Runs a plan on a clock of its own.
 ///
 /// # Panics
 /// If no runtime can be made, or people cannot do what they always can.
-pub fn run(plan: &MonthPlan) -> MonthOutcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime of one thread");
-    runtime.block_on(async {
+pub fn run(plan: &MonthPlan) -> SimulationOutcome {
+    run_on_virtual_clock(async {
         let mut month = Month::begin(plan).await;
-        for (at, act) in &plan.acts {
+        for (at, event) in &plan.events {
             month.go_to(*at).await;
-            month.act(*act).await;
+            month.apply(*event).await;
         }
         let days = i64::try_from(plan.days).unwrap_or(30);
         month.go_to(SignedDuration::from_hours(24 * days)).await;
@@ -74,7 +47,7 @@ pub fn run(plan: &MonthPlan) -> MonthOutcome {
 
 struct Month {
     simulation: LabSimulation,
-    _second: Option<Operator>,
+    _second: Option<Process<Replica<Lab>>>,
     designs: Vec<Design>,
     pace: Pace,
     calm: Timestamp,
@@ -147,12 +120,12 @@ impl Month {
         }
     }
 
-    async fn act(&mut self, act: PlannedEvent) {
+    async fn apply(&mut self, event: PlannedEvent) {
         let simulation = &self.simulation;
-        match act {
+        match event {
             PlannedEvent::Use(instance, source) => {
                 let key = instance_key(instance);
-                let runs = simulation.truth.lock().life(&key).is_some_and(|life| life.running);
+                let runs = simulation.checker.lock().life(&key).is_some_and(|life| life.running);
                 if runs {
                     simulation.use_it(&key, source);
                 }
@@ -173,7 +146,7 @@ impl Month {
                 simulation.pause(&instance_key(instance), paused).await;
             }
             PlannedEvent::ExamEnds(instance) => {
-                simulation.truth.lock().exam_ends(&instance_key(instance));
+                simulation.checker.lock().exam_ends(&instance_key(instance));
                 simulation.drivers.probe.set(exam_url(instance), Observation::Ends);
                 self.ended.insert(instance, true);
             }
@@ -195,12 +168,10 @@ impl Month {
             PlannedEvent::MetricsAway(away) => simulation.set_metrics_answer(!away),
             PlannedEvent::Mail(mail_mode) => simulation.drivers.set_mail_mode(mail_mode),
             PlannedEvent::Kill(down) => {
-                simulation.set_down_for(Duration::try_from(down).unwrap_or_default());
-                simulation.operator.kill();
+                simulation.kill(Duration::try_from(down).unwrap_or_default());
             }
             PlannedEvent::KillAfter(writes, down) => {
-                simulation.set_down_for(Duration::try_from(down).unwrap_or_default());
-                simulation.faults.kill_after(writes);
+                simulation.kill_after(writes, Duration::try_from(down).unwrap_or_default());
             }
             PlannedEvent::TakeOver(after) => {
                 self.simulation.take_over(Duration::try_from(after).unwrap_or_default()).await;
@@ -212,56 +183,42 @@ impl Month {
     fn calm_down(&mut self) {
         let simulation = &self.simulation;
         self.calm = simulation.now();
-        simulation.faults.switch(false);
-        simulation.faults.kill_after(0);
+        simulation.stop_faults();
         simulation.kubelet.set_pod_failure_rates(PodFailureRates::default());
         simulation.drivers.set_mail_mode(MailMode::Works);
         simulation.set_metrics_answer(true);
-        simulation.set_down_for(Duration::from_secs(1));
-        if !simulation.truth.lock().ingress_is_seeing() {
+        if !simulation.checker.lock().ingress_is_seeing() {
             simulation.set_ingress_sees(true);
         }
     }
 
-    fn end(self, plan: &MonthPlan) -> MonthOutcome {
-        let looks = self.simulation.reconciles();
-        let fingerprint = self.simulation.trace.fingerprint();
-        let mut truth = self.simulation.truth.lock();
-        truth.check_end(self.calm);
-        for (path, last) in self.simulation.faults.hot() {
-            truth.check_hot(&path, &last);
-        }
-        let most = MAX_LOOKS_PER_DAY * plan.days * plan.instances as u64;
-        if looks > most {
-            truth.check_calm(looks, most);
-        }
-        MonthOutcome {
-            violations: truth.violations().to_vec(),
-            log: truth.log().into_iter().chain(final_statuses(&truth)).collect(),
-            counts: truth.counts(),
-            looks,
-            writes: self.simulation.engine.version(),
-            fingerprint,
-        }
+    fn end(self, plan: &MonthPlan) -> SimulationOutcome {
+        let reconciles = self.simulation.reconciles();
+        let counts = {
+            let mut checker = self.simulation.checker.lock();
+            checker.check_end(self.calm);
+            for (path, last) in self.simulation.faults.hot() {
+                checker.check_hot(&path, &last);
+            }
+            let most = MAX_LOOKS_PER_DAY * plan.days * plan.instances as u64;
+            if reconciles > most {
+                checker.check_calm(reconciles, most);
+            }
+            checker.counts()
+        };
+        let mut outcome = self.simulation.outcome(plan, counts);
+        outcome.log.extend(final_statuses(&self.simulation.checker.lock()));
+        outcome
     }
 }
 
-/// How the objects were in the end of which a promise was broken.
-fn final_statuses(truth: &Truth) -> Vec<String> {
-    let keys: BTreeSet<&Key> = truth.violations().iter().map(|violation| &violation.key).collect();
+/// The last status of every object of which an invariant was violated.
+fn final_statuses(checker: &InstanceChecker) -> Vec<String> {
+    let violations = checker.log().violations().iter();
+    let keys: BTreeSet<&Key> = violations.map(|violation| &violation.key).collect();
     let shown = |key: &Key| {
-        let status = serde_json::to_string_pretty(&truth.last_seen(key)?.status).ok()?;
+        let status = serde_json::to_string_pretty(&checker.last_seen(key)?.status).ok()?;
         Some(format!("{key}: {status}"))
     };
     keys.into_iter().filter_map(shown).collect()
-}
-
-impl MonthOutcome {
-    /// Which properties did not hold.
-    pub fn broken(&self) -> Vec<Property> {
-        let mut broken: Vec<_> = self.violations.iter().map(|one| one.property).collect();
-        broken.sort_unstable();
-        broken.dedup();
-        broken
-    }
 }

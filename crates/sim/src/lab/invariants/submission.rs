@@ -11,18 +11,10 @@ use sojourn_api::lab::status::SubmissionState;
 use sojourn_core::key::Key;
 
 use super::instance_history::InstanceHistory;
-use super::property::Property;
-use super::{Truth, status};
-
-/// What a Job sends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Upload {
-    pub idempotency_key: String,
-    /// The instance whose data it is.
-    pub uid: String,
-    pub environment: String,
-    pub job: String,
-}
+use super::invariant::Invariant;
+use super::{InstanceChecker, status};
+use crate::kubelet::{Upload, UploadServer};
+use crate::record::SharedRecord;
 
 /// What came under one key.
 #[derive(Debug, Default)]
@@ -37,9 +29,9 @@ pub(super) struct Received {
 /// Everything that the server got, by key.
 pub(super) type Server = BTreeMap<String, Received>;
 
-impl Truth {
+impl InstanceChecker {
     /// Whether it is new to the server.
-    pub fn uploaded(&mut self, upload: &Upload) -> bool {
+    fn uploaded(&mut self, upload: &Upload) -> bool {
         let Upload { idempotency_key, uid, environment, job } = upload;
         self.trace.add(&format!("{upload:?}"));
         let received = self.server.entry(idempotency_key.clone()).or_default();
@@ -50,7 +42,7 @@ impl Truth {
             self.note(format!("{job} sends the same once more"));
             if times > lost + 1 {
                 let words = format!("{job} sends it for the {times}th time; {lost} Jobs were lost");
-                self.violated(Property::SubmittedOnce, &Key::new("", job.as_str()), words);
+                self.violated(Invariant::SubmittedOnce, &Key::new("", job.as_str()), words);
             }
             return false;
         }
@@ -62,12 +54,12 @@ impl Truth {
         let accepted = self.accepted_for(uid, environment);
         if accepted > requests {
             let words = format!("{accepted} uploads of {environment} for {requests} wishes");
-            self.violated(Property::SubmittedOnce, &Key::new("", job.as_str()), words);
+            self.violated(Invariant::SubmittedOnce, &Key::new("", job.as_str()), words);
         }
         true
     }
 
-    pub fn job_vanished(&mut self, idempotency_key: &str) {
+    fn job_vanished(&mut self, idempotency_key: &str) {
         self.server.entry(idempotency_key.to_owned()).or_default().vanished += 1;
     }
 
@@ -97,6 +89,16 @@ impl Truth {
             .map(|(accepted, environment)| {
                 format!("{environment} was handed in {accepted} of {} times", life.hand_ins)
             })
+    }
+}
+
+impl UploadServer for SharedRecord<InstanceChecker> {
+    fn take(&self, upload: &Upload) -> bool {
+        self.lock().uploaded(upload)
+    }
+
+    fn job_vanished(&self, idempotency_key: &str) {
+        self.lock().job_vanished(idempotency_key);
     }
 }
 

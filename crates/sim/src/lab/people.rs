@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use sojourn_api::name::{lab, shared};
 use sojourn_core::key::Key;
 
-use crate::truth::Policy;
-use crate::world::LabSimulation;
+use super::invariants::Policy;
+use super::simulation::LabSimulation;
 
 /// The observer's watch is not slower than this.
 const OBSERVER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -94,7 +94,7 @@ impl LabSimulation {
 
     pub async fn make_template(&self, key: &Key, design: &Design) {
         self.create(template(key, design)).await;
-        self.truth.lock().set_design(key, Some(*design));
+        self.checker.lock().set_design(key, Some(*design));
     }
 
     pub async fn edit_template(&self, key: &Key, design: &Design) {
@@ -104,12 +104,12 @@ impl LabSimulation {
             change["spec"]["maxAlerts"] = Value::Null;
         }
         self.merge(&template(key, design), &change).await;
-        self.truth.lock().set_design(key, Some(*design));
+        self.checker.lock().set_design(key, Some(*design));
     }
 
     pub async fn remove_template(&self, key: &Key) {
         self.delete(&template(key, &Design::default())).await;
-        self.truth.lock().set_design(key, None);
+        self.checker.lock().set_design(key, None);
     }
 
     /// Lends an instance of a template to Ada.
@@ -119,7 +119,7 @@ impl LabSimulation {
     }
 
     pub async fn stop(&self, key: &Key) {
-        self.truth.lock().person_stops(key);
+        self.checker.lock().person_stops(key);
         self.change(key, &json!({"spec": {"running": false}})).await;
     }
 
@@ -130,7 +130,7 @@ impl LabSimulation {
     pub async fn keep(&self, key: &Key, until: Timestamp) {
         let wish = json!({shared::KEEP_UNTIL: format!("{until:.0}")});
         self.change(key, &json!({"metadata": {"annotations": wish}})).await;
-        self.truth.lock().person_keeps(key, until);
+        self.checker.lock().person_keeps(key, until);
     }
 
     pub async fn pause(&self, key: &Key, paused: bool) {
@@ -139,7 +139,7 @@ impl LabSimulation {
     }
 
     pub async fn remove(&self, key: &Key) {
-        self.truth.lock().person_deletes(key);
+        self.checker.lock().person_deletes(key);
         self.delete(&instance(key, &Key::new("", ""), json!({}))).await;
     }
 
@@ -159,6 +159,6 @@ impl LabSimulation {
         let named =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         self.merge(&named, &json!({"metadata": {"labels": labels}})).await;
-        self.truth.lock().set_opted_out(namespace, opted_out);
+        self.checker.lock().set_opted_out(namespace, opted_out);
     }
 }

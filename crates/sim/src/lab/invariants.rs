@@ -1,18 +1,15 @@
-//! What really happened, recorded by the simulation and not by the operator, and checked as it happens.
-//!
-//! The operator is checked by what it did: what an observer whose watch never fails saw of every
-//! instance, and what the mail server accepted. Nothing here believes what the operator says of
-//! itself, except where that is the very thing to be checked.
+//! What really happened to instances, recorded by the simulation and not by the operator, and checked
+//! as it happens: what an observer saw of every instance, what the mail server accepted, and what was
+//! handed in.
 
 mod checks;
 pub mod history;
 pub mod instance_history;
-pub mod property;
-pub mod submission;
+pub mod invariant;
+mod submission;
 
-use sojourn_core::lab::source;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use sojourn_api::config::parse;
@@ -23,14 +20,15 @@ use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_drivers::notify::Notice;
 use sojourn_drivers::notify::fake::Effect;
-use sojourn_operator::clock::{Clock, VirtualClock};
-use tokio::sync::watch;
+use sojourn_operator::clock::VirtualClock;
 
 use self::history::{History, SourceVisibility};
 use self::instance_history::{AcceptedNotice, InstanceHistory};
-use self::property::{Property, Violation};
+use self::invariant::Invariant;
+use super::people::Design;
 use crate::event_counts::EventCounts;
-use crate::people::Design;
+use crate::event_log::EventLog;
+use crate::simulation::Checker;
 use crate::trace::Trace;
 
 /// What a template says about how long its instances are lent.
@@ -43,40 +41,11 @@ pub struct Policy {
     pub persistent: bool,
 }
 
-/// The truth, shared by all who add to it.
-#[derive(Debug, Clone)]
-pub struct SharedTruth {
-    truth: Arc<Mutex<Truth>>,
-    /// Counts what the observer saw.
-    sights: watch::Sender<u64>,
-}
-
-impl SharedTruth {
-    pub fn new(clock: Arc<VirtualClock>, trace: Trace) -> Self {
-        let truth = Arc::new(Mutex::new(Truth::new(clock, trace)));
-        Self { truth, sights: watch::Sender::new(0) }
-    }
-
-    pub fn lock(&self) -> MutexGuard<'_, Truth> {
-        self.truth.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells whoever waits that the observer saw something.
-    pub(crate) fn moved(&self) {
-        self.sights.send_modify(|count| *count += 1);
-    }
-
-    pub(crate) fn follow(&self) -> watch::Receiver<u64> {
-        self.sights.subscribe()
-    }
-}
-
-/// Everything that happened.
+/// Records everything that happens to instances, and checks it.
 #[derive(Debug)]
-pub struct Truth {
-    clock: Arc<VirtualClock>,
+pub struct InstanceChecker {
+    log: EventLog,
     begin: Timestamp,
-    log: Vec<(Timestamp, String)>,
     lives: BTreeMap<String, InstanceHistory>,
     living: BTreeMap<Key, String>,
     designs: BTreeMap<Key, History<Option<Design>>>,
@@ -92,20 +61,19 @@ pub struct Truth {
     server: submission::Server,
     trace: Trace,
     ended_exams: BTreeMap<Key, Timestamp>,
-    violations: Vec<Violation>,
-    pub(crate) counts: EventCounts,
+    counts: EventCounts,
 }
 
-impl Truth {
-    fn new(clock: Arc<VirtualClock>, trace: Trace) -> Self {
-        let begin = clock.now();
+impl InstanceChecker {
+    pub(super) fn new(clock: Arc<VirtualClock>, trace: Trace) -> Self {
+        let log = EventLog::new(clock);
+        let begin = log.now();
         let mut sights = BTreeMap::new();
-        sights.insert(source::NGINX, SourceVisibility::seeing(begin));
-        sights.insert(source::GATEWAY, SourceVisibility::default());
+        sights.insert(Source::Nginx, SourceVisibility::seeing(begin));
+        sights.insert(Source::Gateway, SourceVisibility::default());
         Self {
-            clock,
+            log,
             begin,
-            log: Vec::new(),
             lives: BTreeMap::new(),
             living: BTreeMap::new(),
             designs: BTreeMap::new(),
@@ -119,41 +87,20 @@ impl Truth {
             server: BTreeMap::new(),
             trace,
             ended_exams: BTreeMap::new(),
-            violations: Vec::new(),
             counts: EventCounts::default(),
         }
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.log.now()
     }
 
-    pub(crate) fn note(&mut self, words: impl Into<String>) {
-        let now = self.now();
-        self.log.push((now, words.into()));
+    fn note(&mut self, message: impl Into<String>) {
+        self.log.note(message);
     }
 
-    fn violated(&mut self, property: Property, key: &Key, words: String) {
-        let at = self.now();
-        self.note(format!("VIOLATED {property:?} {key}: {words}"));
-        self.violations.push(Violation { property, at, key: key.clone(), words });
-    }
-
-    /// Something that nobody planned.
-    pub fn broken(&mut self, words: &str) {
-        self.violated(Property::NothingBreaks, &Key::new("", ""), words.to_owned());
-    }
-
-    pub fn violations(&self) -> &[Violation] {
-        &self.violations
-    }
-
-    /// What happened, in order; what happened at the same time is sorted by its words, because
-    /// which of two independent things came first is nobody's business.
-    pub fn log(&self) -> Vec<String> {
-        let mut log = self.log.clone();
-        log.sort();
-        log.into_iter().map(|(at, words)| format!("{at} {words}")).collect()
+    fn violated(&mut self, invariant: Invariant, key: &Key, message: String) {
+        self.log.violated(invariant.name(), key, message);
     }
 
     pub fn counts(&self) -> EventCounts {
@@ -223,11 +170,11 @@ impl Truth {
     pub fn ingress_sees(&mut self, sees: bool) {
         let now = self.now();
         self.note(format!("the ingress sees: {sees}"));
-        self.sights.entry(source::NGINX).or_default().set(now, sees);
+        self.sights.entry(Source::Nginx).or_default().set(now, sees);
     }
 
     pub fn ingress_is_seeing(&self) -> bool {
-        self.sights.get(&source::NGINX).is_some_and(SourceVisibility::sees)
+        self.sights.get(&Source::Nginx).is_some_and(SourceVisibility::sees)
     }
 
     /// Whether the metrics server can be asked.
@@ -240,37 +187,13 @@ impl Truth {
     /// There were more looks at objects than there should be.
     pub fn check_calm(&mut self, looks: u64, most: u64) {
         let words = format!("{looks} looks, of at most {most}");
-        self.violated(Property::Calm, &Key::new("", ""), words);
+        self.violated(Invariant::Calm, &Key::new("", ""), words);
     }
 
     /// An object was written without end.
     pub fn check_hot(&mut self, path: &str, last: &str) {
         let words = format!("{path} was written without end, at last: {last}");
-        self.violated(Property::Calm, &Key::new("", ""), words);
-    }
-
-    /// A process of this replica runs.
-    pub fn operator_started(&mut self, replica: u64) {
-        let now = self.now();
-        let before = self.replica.replace(replica);
-        if self.operators == 0 && before.is_some_and(|before| before != replica) {
-            self.note("another replica takes over");
-            self.counts.takeovers += 1;
-        }
-        self.operators += 1;
-        self.note("the operator runs");
-        self.sights.entry(source::GATEWAY).or_default().set(now, true);
-    }
-
-    pub fn operator_ended(&mut self) {
-        let now = self.now();
-        self.operators = self.operators.saturating_sub(1);
-        self.kills.push(now);
-        self.counts.kills += 1;
-        self.note("the operator is killed");
-        if self.operators == 0 {
-            self.sights.entry(source::GATEWAY).or_default().set(now, false);
-        }
+        self.violated(Invariant::Calm, &Key::new("", ""), words);
     }
 
     /// The owner stops, starts or deletes it: what follows is not the controllers' doing.
@@ -311,8 +234,7 @@ impl Truth {
     /// An attempt to tell somebody something.
     pub fn attempted(&mut self, notice: &Notice, effect: &Effect) {
         let now = self.now();
-        let object = &notice.facts.object;
-        let key = Key::new(object.namespace.clone(), object.name.clone());
+        let key = Key::new(notice.facts.namespace.clone(), notice.facts.instance.clone());
         let (accepted, told_so) = match effect {
             Effect::Accept => (true, true),
             Effect::FailAfter(_) => (true, false),
@@ -326,7 +248,7 @@ impl Truth {
         }
         self.counts.notices += 1;
         let Some((uid, stage, _)) = parts(&notice.id) else {
-            self.violated(Property::NoticeOnce, &key, format!("no such id: {}", notice.id));
+            self.violated(Invariant::NoticeOnce, &key, format!("no such id: {}", notice.id));
             return;
         };
         let accepted = AcceptedNotice {
@@ -404,7 +326,7 @@ impl Truth {
         self.note(format!("{} is started", life.key));
     }
 
-    pub fn saw_go(&mut self, instance: &Instance) {
+    pub fn saw_deleted(&mut self, instance: &Instance) {
         let uid = instance.metadata.uid.clone().unwrap_or_default();
         let now = self.now();
         let key = key_of(instance);
@@ -413,13 +335,13 @@ impl Truth {
         let Some(mut life) = self.lives.remove(&uid) else { return };
         life.gone_at = Some(now);
         if let Some(words) = self.not_handed_in(&life) {
-            self.violated(Property::SubmissionNotLost, &key, words);
+            self.violated(Invariant::SubmissionNotLost, &key, words);
         }
         let entries = status(&life.last).submission.clone();
         let open = entries.iter().find(|entry| is_open(entry.state));
         if let Some(open) = open.filter(|_| !life.given_up) {
             let words = format!("{} was still to be handed in: {:?}", open.environment, open.state);
-            self.violated(Property::NothingLostMidSubmission, &key, words);
+            self.violated(Invariant::NothingLostMidSubmission, &key, words);
         }
         self.lives.insert(uid, life);
     }
@@ -432,7 +354,7 @@ impl Truth {
                 state == NoticeState::Delivered && known != Some(NoticeState::Delivered);
             if newly_delivered && !life.accepted.iter().any(|one| one.id == notice.id) {
                 let words = format!("{} counts as delivered, and nobody accepted it", notice.id);
-                self.violated(Property::DeliveredMeansAccepted, &life.key, words);
+                self.violated(Invariant::DeliveredMeansAccepted, &life.key, words);
             }
         }
     }
@@ -460,7 +382,7 @@ impl Truth {
                 Some(StopReason::User) | None if status(instance).ended.is_some() => {}
                 Some(StopReason::User) | None => {
                     let words = format!("nobody stopped it, and the reason is {reason:?}");
-                    self.violated(Property::ActionsHaveReasons, &life.key, words);
+                    self.violated(Invariant::ActionsHaveReasons, &life.key, words);
                 }
             }
         }
@@ -488,6 +410,39 @@ impl Truth {
             self.note(format!("{} is deleted: not used", life.key));
             self.counts.idle_deletes += 1;
             if life.running { self.check_idle(life) } else { self.check_stopped(life) }
+        }
+    }
+}
+
+impl Checker for InstanceChecker {
+    fn log(&self) -> &EventLog {
+        &self.log
+    }
+
+    fn broken(&mut self, message: &str) {
+        self.violated(Invariant::NothingBreaks, &Key::new("", ""), message.to_owned());
+    }
+
+    fn operator_started(&mut self, replica: u64) {
+        let now = self.now();
+        let before = self.replica.replace(replica);
+        if self.operators == 0 && before.is_some_and(|before| before != replica) {
+            self.note("another replica takes over");
+            self.counts.takeovers += 1;
+        }
+        self.operators += 1;
+        self.note("the operator runs");
+        self.sights.entry(Source::Gateway).or_default().set(now, true);
+    }
+
+    fn operator_ended(&mut self) {
+        let now = self.now();
+        self.operators = self.operators.saturating_sub(1);
+        self.kills.push(now);
+        self.counts.kills += 1;
+        self.note("the operator is killed");
+        if self.operators == 0 {
+            self.sights.entry(Source::Gateway).or_default().set(now, false);
         }
     }
 }

@@ -6,12 +6,12 @@ use jiff::SignedDuration;
 use sojourn_core::activity::Source;
 use sojourn_core::lab::source;
 
-use crate::drivers::MailMode;
+use super::drivers::MailMode;
+use super::invariants::Policy;
+use super::people::Design;
 use crate::fault::Rates;
 use crate::kubelet::PodFailureRates;
-use crate::people::Design;
 use crate::rng::Rng;
-use crate::truth::Policy;
 
 pub const TEMPLATES: usize = 4;
 pub const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
@@ -19,6 +19,8 @@ pub const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
 pub const EXAMS: usize = 3;
 /// Sources see or do not see for whole steps.
 pub const STEP: SignedDuration = SignedDuration::from_mins(5);
+/// The most that a month's requests fail.
+const MAX_RATES: Rates = Rates { before: 30, after: 30, conflict: 40, read: 20, lost: 30 };
 const MINUTES_A_DAY: u64 = 24 * 60;
 
 /// How fast everything goes: every span of time is so many times shorter than in a usual month.
@@ -76,7 +78,7 @@ pub enum PlannedEvent {
     Kill(SignedDuration),
     /// It is killed right after so many more of its writes.
     KillAfter(u64, SignedDuration),
-    /// It is killed for good, and another replica acts after so long.
+    /// It is killed for good, and another replica events after so long.
     TakeOver(SignedDuration),
     /// From here on nothing fails and nobody changes anything.
     Calm,
@@ -113,7 +115,7 @@ impl Options {
              inactiveTerminationNotificationInterval: {}s\n\
              expirationNotificationInterval: {}s\n\
              enableInactivityNotifications: {notify}\n",
-            crate::world::CONFIG,
+            super::simulation::CONFIG,
             interval.as_secs(),
             expiration_interval.as_secs(),
         )
@@ -132,7 +134,7 @@ pub struct MonthPlan {
     /// Two operators run all the time, as in a failover that takes long.
     pub two_operators: bool,
     /// In order of time, since the beginning.
-    pub acts: Vec<(SignedDuration, PlannedEvent)>,
+    pub events: Vec<(SignedDuration, PlannedEvent)>,
 }
 
 /// The templates as they are in the beginning.
@@ -171,45 +173,36 @@ impl MonthPlan {
         let mut rng = Rng::new(seed).split("plan");
         // One month in four is one in which the API never fails.
         let fails = !rng.permille(250);
-        let rates = if fails {
-            let mut up_to = |most: u64| rng.below(most + 1);
-            Rates {
-                before: up_to(30),
-                after: up_to(30),
-                conflict: up_to(40),
-                read: up_to(20),
-                lost: up_to(30),
-            }
-        } else {
-            Rates::default()
-        };
+        let rates = if fails { Rates::draw(&mut rng, MAX_RATES) } else { Rates::default() };
         let pod_failure_rates = PodFailureRates {
             pod_fails: rng.below(50),
             attempt_fails: rng.below(300),
             job_vanishes: rng.below(200),
         };
-        let mut drawing = Drawing { rng, days, instances, pace, acts: Vec::new() };
+        let mut drawing = Drawing { rng, days, instances, pace, events: Vec::new() };
         drawing.people();
         drawing.managers();
         drawing.troubles();
         drawing.takeovers(Rng::new(seed).split("takeovers"));
         let end = drawing.busy_minutes();
         drawing.at(end, PlannedEvent::Calm);
-        let mut acts = drawing.acts;
-        acts.sort_by_key(|(at, _)| *at);
-        Self { seed, days, instances, pace, rates, pod_failure_rates, two_operators: false, acts }
+        let mut events = drawing.events;
+        events.sort_by_key(|(at, _)| *at);
+        Self { seed, days, instances, pace, rates, pod_failure_rates, two_operators: false, events }
     }
 }
 
 impl fmt::Display for MonthPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, days, instances, rates, pod_failure_rates, acts, .. } = self;
+        let Self { seed, days, instances, rates, pod_failure_rates, events, .. } = self;
         writeln!(
             f,
             "seed {seed}: {days} days of {instances} instances, {rates:?}, {pod_failure_rates:?}"
         )?;
-        for (at, act) in acts.iter().filter(|(_, act)| !matches!(act, PlannedEvent::Use(..))) {
-            writeln!(f, "  {at:#} {act:?}")?;
+        for (at, event) in
+            events.iter().filter(|(_, event)| !matches!(event, PlannedEvent::Use(..)))
+        {
+            writeln!(f, "  {at:#} {event:?}")?;
         }
         Ok(())
     }
@@ -220,7 +213,7 @@ struct Drawing {
     days: u64,
     instances: usize,
     pace: Pace,
-    acts: Vec<(SignedDuration, PlannedEvent)>,
+    events: Vec<(SignedDuration, PlannedEvent)>,
 }
 
 impl Drawing {
@@ -229,9 +222,9 @@ impl Drawing {
         self.days.saturating_sub(self.pace.calm_days()) * MINUTES_A_DAY
     }
 
-    fn at(&mut self, minute: u64, act: PlannedEvent) {
+    fn at(&mut self, minute: u64, event: PlannedEvent) {
         let minute = i64::try_from(minute).unwrap_or(i64::MAX / 60);
-        self.acts.push((SignedDuration::from_mins(minute), act));
+        self.events.push((SignedDuration::from_mins(minute), event));
     }
 
     fn any_minute(&mut self) -> u64 {
@@ -254,14 +247,14 @@ impl Drawing {
                 minute += self.rng.between(pause / 4, pause * 2);
             }
             for _ in 0..self.rng.below(4) {
-                let act = match self.rng.below(5) {
+                let event = match self.rng.below(5) {
                     0 => PlannedEvent::Stop(instance),
                     1 => PlannedEvent::Start(instance),
                     2 => PlannedEvent::Delete(instance),
                     _ => PlannedEvent::Keep(instance, self.hours(1, 40)),
                 };
                 let minute = self.any_minute();
-                self.at(minute, act);
+                self.at(minute, event);
             }
             if self.rng.permille(100) {
                 let minute = self.any_minute();
@@ -362,13 +355,13 @@ impl Drawing {
         for _ in 0..self.rng.below(10) {
             let down = self.rng.pick(&[1, 60, 900, 14_400, 100_000]);
             let down = self.pace.of(SignedDuration::from_secs(*down));
-            let act = if self.rng.permille(500) {
+            let event = if self.rng.permille(500) {
                 PlannedEvent::Kill(down)
             } else {
                 PlannedEvent::KillAfter(self.rng.between(1, 40), down)
             };
             let minute = self.any_minute();
-            self.at(minute, act);
+            self.at(minute, event);
         }
     }
 
@@ -400,10 +393,10 @@ mod tests {
     #[test]
     fn a_seed_draws_the_same_month() {
         let (one, two) = (MonthPlan::draw(3, 20, 30), MonthPlan::draw(3, 20, 30));
-        assert_eq!(one.acts, two.acts);
-        assert_ne!(one.acts, MonthPlan::draw(4, 20, 30).acts);
-        assert!(one.acts.is_sorted_by_key(|(at, _)| *at));
-        let calm = one.acts.iter().position(|(_, act)| *act == PlannedEvent::Calm).unwrap();
-        assert!(one.acts[calm + 1..].iter().all(|(at, _)| *at <= one.acts[calm].0));
+        assert_eq!(one.events, two.events);
+        assert_ne!(one.events, MonthPlan::draw(4, 20, 30).events);
+        assert!(one.events.is_sorted_by_key(|(at, _)| *at));
+        let calm = one.events.iter().position(|(_, event)| *event == PlannedEvent::Calm).unwrap();
+        assert!(one.events[calm + 1..].iter().all(|(at, _)| *at <= one.events[calm].0));
     }
 }

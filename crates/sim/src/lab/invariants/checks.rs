@@ -9,8 +9,8 @@ use sojourn_core::notice::OnUndeliverable;
 
 use super::history::{SourceVisibility, seen_by_all};
 use super::instance_history::{AcceptedNotice, InstanceHistory, ROUNDING};
-use super::property::Property;
-use super::{Policy, Truth, is_paused, parts, status};
+use super::invariant::Invariant;
+use super::{InstanceChecker, Policy, is_paused, parts, status};
 
 /// So long a change of a template, a namespace or the configuration may go unnoticed: a watch that
 /// lost it is silent for less than five minutes, and listing anew may fail a few times.
@@ -37,7 +37,7 @@ struct LadderRules {
     /// Only time that was observed counts, instead of the clock's.
     observed: bool,
     /// What does not hold if it is climbed too early.
-    term: Property,
+    term: Invariant,
 }
 
 fn alerts(policy: &Policy, config: &LabConfig) -> u32 {
@@ -55,14 +55,14 @@ const IDLE: LadderRules = LadderRules {
     enabled: |config| config.enable_instance_inactive_termination,
     opt_out: 0,
     observed: true,
-    term: Property::IdleWasObserved,
+    term: Invariant::IdleWasObserved,
 };
 
 const STOPPED: LadderRules = LadderRules {
     name: "deletion",
     span: |policy| policy.delete_after_stopped,
     observed: false,
-    term: Property::TermIsOver,
+    term: Invariant::TermIsOver,
     ..IDLE
 };
 
@@ -74,7 +74,7 @@ const EXPIRED: LadderRules = LadderRules {
     enabled: |config| config.enable_instance_expiration,
     opt_out: 1,
     observed: false,
-    term: Property::TermIsOver,
+    term: Invariant::TermIsOver,
 };
 
 /// The earliest time whose policy may still be in force at `at`.
@@ -82,7 +82,7 @@ fn lately(at: Timestamp) -> Timestamp {
     at.checked_sub(PROPAGATION_TIMEOUT).unwrap_or(Timestamp::MIN)
 }
 
-impl Truth {
+impl InstanceChecker {
     /// The least that was asked for at `at`; nothing, if nothing allowed the action then.
     fn asked(
         &self,
@@ -143,14 +143,14 @@ impl Truth {
     pub(super) fn check_holds(&mut self, life: &InstanceHistory) {
         let now = self.now();
         if is_paused(&life.last) {
-            self.violated(Property::PauseHolds, &life.key, "it is paused".to_owned());
+            self.violated(Invariant::PauseHolds, &life.key, "it is paused".to_owned());
         }
         if let Some(until) = life.kept_until.filter(|until| now < *until)
             && status(&life.last).stop_reason
                 != Some(sojourn_api::lab::status::StopReason::Terminated)
         {
             let words = format!("it is kept until {until}");
-            self.violated(Property::KeepHolds, &life.key, words);
+            self.violated(Invariant::KeepHolds, &life.key, words);
         }
     }
 
@@ -159,7 +159,7 @@ impl Truth {
         let Some(history) = self.opted_out.get(&*life.key.namespace) else { return };
         if history.during(lately(now), now).all(|out| out[ladder.opt_out]) {
             let words = format!("its namespace has opted out of {}", ladder.name);
-            self.violated(Property::OptOutHolds, &life.key, words);
+            self.violated(Invariant::OptOutHolds, &life.key, words);
         }
     }
 
@@ -167,7 +167,7 @@ impl Truth {
         let now = self.now();
         if let Some(deadline) = life.promised(ladder.name).filter(|deadline| now < *deadline) {
             let words = format!("its owner was told {deadline}");
-            self.violated(Property::DeadlineKept, &life.key, words);
+            self.violated(Invariant::DeadlineKept, &life.key, words);
         }
     }
 
@@ -184,7 +184,7 @@ impl Truth {
             (now.duration_since(since) > late).then(|| format!("{name} is blind since {since}"))
         });
         if let Some(words) = blind {
-            self.violated(Property::NotWhileBlind, &life.key, words);
+            self.violated(Invariant::NotWhileBlind, &life.key, words);
         }
         let known = |one: &super::instance_history::InstanceUse| {
             one.source == source::GATEWAY || now.duration_since(one.at) > late
@@ -232,7 +232,7 @@ impl Truth {
         for at in first.into_iter().chain([now]) {
             let Some(asked) = self.asked(life, ladder, at) else {
                 let words = format!("at {at} no policy lets it be taken for {}", ladder.name);
-                self.violated(Property::ActionsHaveReasons, &life.key, words);
+                self.violated(Invariant::ActionsHaveReasons, &life.key, words);
                 continue;
             };
             let counted = self.counted(ladder, since, at);
@@ -246,7 +246,7 @@ impl Truth {
         if warnings.len() < due {
             let told: Vec<&str> = warnings.iter().map(|one| one.stage.as_str()).collect();
             let words = format!("{due} warnings were due, and these were given: {told:?}");
-            self.violated(Property::Warned, &life.key, words);
+            self.violated(Invariant::Warned, &life.key, words);
         }
         if due > 0 {
             self.check_intervals(life, ladder, &warnings);
@@ -268,7 +268,7 @@ impl Truth {
                     "{} was told at {}, and of {interval:#} only {given:#} were given until {end}",
                     warning.stage, warning.at
                 );
-                self.violated(Property::IntervalGiven, &life.key, words);
+                self.violated(Invariant::IntervalGiven, &life.key, words);
             }
         }
     }
@@ -276,7 +276,7 @@ impl Truth {
     pub(super) fn check_termination(&mut self, life: &InstanceHistory) {
         if !self.ended_exams.contains_key(&life.key) {
             let words = "nobody said that it has ended".to_owned();
-            self.violated(Property::TerminationConfirmed, &life.key, words);
+            self.violated(Invariant::TerminationConfirmed, &life.key, words);
         }
     }
 
@@ -297,14 +297,14 @@ impl Truth {
             }
         }
         if let Some(words) = wrong {
-            self.violated(Property::NoticeOnce, key, words);
+            self.violated(Invariant::NoticeOnce, key, words);
         }
     }
 
     /// What must hold at the end, when nothing has failed since `calm`.
     pub fn check_end(&mut self, calm: Timestamp) {
         let now = self.now();
-        let mut wrong: Vec<(Property, Key, String)> = Vec::new();
+        let mut wrong: Vec<(Invariant, Key, String)> = Vec::new();
         for life in self.lives.values().filter(|life| life.gone_at.is_none()) {
             let status = status(&life.last);
             for notice in &status.notices {
@@ -317,7 +317,7 @@ impl Truth {
                 });
                 if waits && due && !is_paused(&life.last) {
                     let words = format!("{} was never told: {:?}", notice.id, notice.error);
-                    wrong.push((Property::NoticeNotLost, life.key.clone(), words));
+                    wrong.push((Invariant::NoticeNotLost, life.key.clone(), words));
                 }
             }
             let next = status.next.as_ref();
@@ -328,14 +328,14 @@ impl Truth {
                 && !life.deleting
             {
                 let words = format!("{action:?} was due at {at} and did not come");
-                wrong.push((Property::Alive, life.key.clone(), words));
+                wrong.push((Invariant::Alive, life.key.clone(), words));
             }
             if let Some(words) = self.overdue(life, calm) {
-                wrong.push((Property::Alive, life.key.clone(), words));
+                wrong.push((Invariant::Alive, life.key.clone(), words));
             }
             let settled = now.duration_since(life.changed_at.max(calm)) > MAX_DELAY;
             if let Some(words) = self.not_handed_in(life).filter(|_| settled) {
-                wrong.push((Property::SubmissionNotLost, life.key.clone(), words));
+                wrong.push((Invariant::SubmissionNotLost, life.key.clone(), words));
             }
         }
         for (property, key, words) in wrong {

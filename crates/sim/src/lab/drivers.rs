@@ -16,8 +16,9 @@ use sojourn_operator::clock::Clock;
 use sojourn_operator::lab::driver_factory::DriverFactory;
 use sojourn_operator::notice::ChannelSecrets;
 
+use super::invariants::InstanceChecker;
+use crate::record::SharedRecord;
 use crate::rng::Rng;
-use crate::truth::SharedTruth;
 
 /// What the scripted metrics server is asked.
 pub const AVAILABLE: &str = "available";
@@ -50,9 +51,14 @@ pub struct ScriptedDrivers {
 }
 
 impl ScriptedDrivers {
-    pub fn new(clock: Arc<dyn Clock>, rng: &Rng, truth: &SharedTruth, has_mail: bool) -> Self {
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        rng: &Rng,
+        checker: &SharedRecord<InstanceChecker>,
+        has_mail: bool,
+    ) -> Self {
         let mail_mode: Arc<Mutex<MailMode>> = Arc::default();
-        let decide = decide(mail_mode.clone(), rng.split("mail"), truth.clone());
+        let decide = decide(mail_mode.clone(), rng.split("mail"), checker.clone());
         let channel = Script::new(move || clock.now(), decide);
         Self {
             metrics: Fake::default(),
@@ -108,12 +114,12 @@ impl ScriptedDrivers {
     }
 }
 
-/// Draws how each attempt goes from its notice and how often that was tried, and tells the truth of
-/// it.
+/// Draws how each attempt goes from its notice and how often that was tried, and reports it to
+/// the checker.
 fn decide(
     mail_mode: Arc<Mutex<MailMode>>,
     rng: Rng,
-    truth: SharedTruth,
+    checker: SharedRecord<InstanceChecker>,
 ) -> impl FnMut(&Notice) -> ScriptedAttempt + Send + 'static {
     let mut attempts: HashMap<String, u64> = HashMap::new();
     move |notice| {
@@ -136,7 +142,7 @@ fn decide(
                 ..ScriptedAttempt::default()
             },
         };
-        truth.lock().attempted(notice, &turn.effect);
+        checker.lock().attempted(notice, &turn.effect);
         turn
     }
 }
