@@ -18,7 +18,7 @@ use sojourn_operator::clock::VirtualClock;
 use sojourn_operator::frame::WatchSettings;
 use sojourn_rbac::User;
 
-use crate::fault::{Faults, Rates, patient};
+use crate::fault::{Faults, Rates, reliable_client};
 use crate::process::Host;
 use crate::rng::Rng;
 use crate::trace::Trace;
@@ -68,7 +68,7 @@ impl Cluster {
         };
         let plain = engine.client(Identity::authenticated(people));
         let trace = Trace::starting_now();
-        let client = patient(plain.clone(), trace.clone());
+        let client = reliable_client(plain.clone(), trace.clone());
         admission.connect(client.clone());
         install_kinds(&client).await;
         let faults = Faults::new(rates, rng.split("faults"), long_watches, trace.clone());
@@ -101,21 +101,28 @@ async fn open_engine(rng: &Rng, providers: admission::Providers) -> (Engine, Adm
     (Engine::open(config).await.expect("an engine in memory opens"), admission)
 }
 
-/// Applies our definitions, and waits until the kinds are served.
 async fn install_kinds(client: &Client) {
+    for definition in sojourn_api::crds() {
+        install_kind(client, &definition).await;
+    }
+}
+
+/// Applies a definition, and waits until its kind is served.
+///
+/// # Panics
+/// If it is refused.
+pub async fn install_kind(client: &Client, definition: &CustomResourceDefinition) {
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("people").force();
-    for definition in sojourn_api::crds() {
-        let name = definition.metadata.name.clone().unwrap_or_default();
-        api.patch(&name, &params, &Patch::Apply(&definition)).await.expect("our kinds are good");
-        loop {
-            let there = api.get(&name).await.expect("it was made");
-            let conditions = there.status.and_then(|status| status.conditions).unwrap_or_default();
-            if conditions.iter().any(|one| one.type_ == "Established" && one.status == "True") {
-                break;
-            }
-            tokio::time::sleep(POLL_INTERVAL).await;
+    let name = definition.metadata.name.clone().unwrap_or_default();
+    api.patch(&name, &params, &Patch::Apply(definition)).await.expect("a good definition");
+    loop {
+        let there = api.get(&name).await.expect("it was made");
+        let conditions = there.status.and_then(|status| status.conditions).unwrap_or_default();
+        if conditions.iter().any(|one| one.type_ == "Established" && one.status == "True") {
+            break;
         }
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

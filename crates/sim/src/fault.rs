@@ -1,4 +1,4 @@
-//! A way to the API that fails as real ones do: before a write took effect, after it did, with a
+//! A connection to the API that fails as real ones do: before a write took effect, after it did, with a
 //! conflict, and with watches that lose an event, fall silent and are then cut.
 //!
 //! Whether a request fails is drawn from the seed, the request and how often it was made, not from a
@@ -26,27 +26,27 @@ use tower::Service;
 use crate::rng::Rng;
 use crate::trace::Trace;
 
-/// So long a watch that lost an event stays silent at most, as a dead connection would.
+/// A watch that lost an event stays silent for at most so long, as a dead connection would.
 pub const MAX_SILENCE: Duration = Duration::from_secs(290);
-/// How long watches live when they are not to be opened anew all the time.
+/// The timeout of watches that are not to be opened again all the time.
 const LONG_WATCH_SECONDS: &str = "timeoutSeconds=100000000";
 
-/// So often one object may be written within an hour.
+/// An object that is written more often than this within an hour is in a hot loop.
 const MAX_WRITES_PER_HOUR: u64 = 600;
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How often what goes wrong, in a thousand.
+/// How often requests fail, and in which way, in a thousand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rates {
     /// A write is refused, and nothing was changed.
     pub before: u64,
     /// A write took effect, and its answer was lost.
     pub after: u64,
-    /// Somebody else was faster.
+    /// A write is answered with a conflict, as if somebody else had written before.
     pub conflict: u64,
     /// A read fails.
     pub read: u64,
-    /// A watch loses what it was about to say, and is cut soon after.
+    /// A watch loses an event, and is cut soon after.
     pub lost: u64,
 }
 
@@ -64,15 +64,15 @@ impl Rates {
     }
 }
 
-/// What goes wrong, decided by a seed.
+/// The faults of one process's connections, drawn from a seed.
 #[derive(Debug)]
 pub struct Faults {
     rates: Rates,
-    on: AtomicBool,
+    enabled: AtomicBool,
     long_watches: bool,
     rng: Rng,
     asked: Mutex<HashMap<String, u64>>,
-    /// Writes that took effect since the last order to kill.
+    /// Writes that took effect since `kill_after` was set.
     writes: AtomicU64,
     /// After so many of them the process is killed; zero means never.
     kill_after: AtomicU64,
@@ -81,19 +81,20 @@ pub struct Faults {
     /// Every request of the process but its watches.
     requests: AtomicU64,
     /// Watches are silent until there were so many orders to cut them.
-    deaf: AtomicU64,
+    silent_until: AtomicU64,
     held: watch::Sender<HeldWrites>,
     /// How often each object was written within the hour since the first of these writes.
     lately: Mutex<HashMap<String, (Instant, u64)>>,
-    /// Objects that were written without end, with the last write. They are written no more.
+    /// Objects in a hot loop, with the last write. Further writes to them are never answered, so that the
+    /// simulation ends.
     hot: Mutex<BTreeMap<String, String>>,
     trace: Trace,
 }
 
-/// Writes that wait on their way.
+/// Writes that are held before they reach the API.
 #[derive(Debug, Default)]
 struct HeldWrites {
-    /// Which ones do.
+    /// Writes by this method are held.
     method: Option<Method>,
     waiting: u64,
 }
@@ -102,7 +103,7 @@ impl Faults {
     pub fn new(rates: Rates, rng: Rng, long_watches: bool, trace: Trace) -> Arc<Self> {
         Arc::new(Self {
             rates,
-            on: AtomicBool::new(true),
+            enabled: AtomicBool::new(true),
             long_watches,
             rng,
             asked: Mutex::default(),
@@ -110,7 +111,7 @@ impl Faults {
             kill_after: AtomicU64::new(0),
             cuts: watch::Sender::new(0),
             requests: AtomicU64::new(0),
-            deaf: AtomicU64::new(0),
+            silent_until: AtomicU64::new(0),
             held: watch::Sender::default(),
             lately: Mutex::default(),
             hot: Mutex::default(),
@@ -123,28 +124,28 @@ impl Faults {
         self.requests.load(Ordering::Relaxed)
     }
 
-    /// From now on writes by this method wait on their way, until they are let go.
+    /// Holds writes by this method before they reach the API, until they are released.
     pub fn hold(&self, method: Method) {
         self.held.send_modify(|held| held.method = Some(method));
     }
 
-    /// Lets go what waits.
-    pub fn let_go(&self) {
+    /// Releases the writes that are held.
+    pub fn release(&self) {
         self.held.send_replace(HeldWrites::default());
     }
 
-    /// Waits until a write waits on its way.
+    /// Waits until a write is held.
     pub async fn until_held(&self) {
         // The sender is ours.
         drop(self.held.subscribe().wait_for(|held| held.waiting > 0).await);
     }
 
-    /// The objects that were written without end, with the last write.
-    pub fn hot(&self) -> BTreeMap<String, String> {
+    /// The objects that were written in a hot loop, with the last write.
+    pub fn hot_objects(&self) -> BTreeMap<String, String> {
         self.hot.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether an object is written without end.
+    /// Whether an object is written in a hot loop.
     fn is_hot(&self, path: &str, what: &str) -> bool {
         let mut lately = self.lately.lock().unwrap_or_else(PoisonError::into_inner);
         let (since, writes) = lately.entry(path.to_owned()).or_insert_with(|| (Instant::now(), 0));
@@ -168,19 +169,19 @@ impl Faults {
         drop(self.held.subscribe().wait_for(|held| held.method.is_none()).await);
     }
 
-    /// Cuts every watch: whoever follows lists anew.
+    /// Cuts every watch, so that its client lists again.
     pub fn cut_watches(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// From now on every watch that is open is silent, until it is cut.
-    pub fn deafen(&self) {
-        self.deaf.store(*self.cuts.borrow() + 1, Ordering::Relaxed);
+    /// Silences every open watch until it is cut.
+    pub fn silence_watches(&self) {
+        self.silent_until.store(*self.cuts.borrow() + 1, Ordering::Relaxed);
     }
 
-    /// Nothing fails while it is off.
-    pub fn switch(&self, on: bool) {
-        self.on.store(on, Ordering::Relaxed);
+    /// Nothing fails while faults are disabled.
+    pub fn set_enabled(&self, enabled: bool) {
+        self.enabled.store(enabled, Ordering::Relaxed);
     }
 
     /// The process is to be killed right after its n-th write from now; never, if that is zero.
@@ -195,7 +196,7 @@ impl Faults {
     }
 
     fn fails(&self, chance: u64, what: &str, request: &str) -> bool {
-        if chance == 0 || !self.on.load(Ordering::Relaxed) {
+        if chance == 0 || !self.enabled.load(Ordering::Relaxed) {
             return false;
         }
         let what = format!("{what} {request}");
@@ -205,7 +206,7 @@ impl Faults {
         self.rng.split(&format!("{what} {times}")).permille(chance)
     }
 
-    /// Whether the process dies of this write.
+    /// Counts a write; answers whether the process is killed right after it.
     fn wrote(&self) -> bool {
         let limit = self.kill_after.load(Ordering::Relaxed);
         let writes = self.writes.fetch_add(1, Ordering::Relaxed) + 1;
@@ -217,20 +218,20 @@ impl Faults {
     }
 }
 
-/// The way of one process to the API. When the process is killed, nothing goes through any more.
+/// The connection of one process to the API. When the process is killed, no request goes through any more.
 #[derive(Debug)]
-pub struct Line {
+pub struct Connection {
     faults: Arc<Faults>,
     dead: AtomicBool,
     killed: Notify,
 }
 
-impl Line {
+impl Connection {
     pub fn new(faults: Arc<Faults>) -> Arc<Self> {
         Arc::new(Self { faults, dead: AtomicBool::new(false), killed: Notify::new() })
     }
 
-    /// From now on no request is answered. Whoever watches over the process ends it.
+    /// From now on no request is answered. The supervisor of the process ends it.
     pub fn kill(&self) {
         self.dead.store(true, Ordering::Relaxed);
         self.killed.notify_one();
@@ -245,16 +246,16 @@ impl Line {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// A client whose requests go this way.
+    /// A client whose requests go through this connection.
     pub fn client(self: &Arc<Self>, inner: Client) -> Client {
-        Client::new(Faulty { inner, line: self.clone() }, "default")
+        Client::new(Faulty { inner, connection: self.clone() }, "default")
     }
 }
 
 #[derive(Clone)]
 struct Faulty {
     inner: Client,
-    line: Arc<Line>,
+    connection: Arc<Connection>,
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -271,20 +272,20 @@ impl Service<Request<Body>> for Faulty {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (inner, line) = (self.inner.clone(), self.line.clone());
+        let (inner, connection) = (self.inner.clone(), self.connection.clone());
         Box::pin(async move {
-            if line.is_dead() {
+            if connection.is_dead() {
                 return std::future::pending().await;
             }
             let query = request.uri().query().unwrap_or_default();
             if query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1") {
-                return follow(inner, line, request).await;
+                return watch_api(inner, connection, request).await;
             }
-            line.faults.requests.fetch_add(1, Ordering::Relaxed);
+            connection.faults.requests.fetch_add(1, Ordering::Relaxed);
             if matches!(*request.method(), Method::GET | Method::HEAD) {
-                return read(inner, &line.faults, request).await;
+                return read(inner, &connection.faults, request).await;
             }
-            write(inner, &line, request).await
+            write(inner, &connection, request).await
         })
     }
 }
@@ -296,8 +297,12 @@ async fn read(inner: Client, faults: &Faults, request: Request<Body>) -> Result<
     forward(inner, request).await
 }
 
-async fn write(inner: Client, line: &Line, request: Request<Body>) -> Result<Answer, Failure> {
-    let faults = &line.faults;
+async fn write(
+    inner: Client,
+    connection: &Connection,
+    request: Request<Body>,
+) -> Result<Answer, Failure> {
+    let faults = &connection.faults;
     faults.pass(request.method()).await;
     let named = format!("{} {}", request.method(), request.uri().path());
     if faults.fails(faults.rates.before, "before", &named) {
@@ -309,7 +314,7 @@ async fn write(inner: Client, line: &Line, request: Request<Body>) -> Result<Ans
     }
     let (head, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
-    // What the operator keeps secret it has drawn itself.
+    // Secrets are drawn by the operator and not from the seed, so they are left out of the trace.
     let secret = named.contains("/secrets");
     let shown = if secret { "".into() } else { String::from_utf8_lossy(&body) };
     let what = format!("{named} {shown}");
@@ -320,7 +325,7 @@ async fn write(inner: Client, line: &Line, request: Request<Body>) -> Result<Ans
     faults.trace.add(&format!("{what} {}", answer.status()));
     if answer.status().is_success() && faults.wrote() {
         // The process dies here; whoever waits is dropped with it.
-        line.kill();
+        connection.kill();
         return std::future::pending().await;
     }
     if faults.fails(faults.rates.after, "after", &named) {
@@ -329,27 +334,29 @@ async fn write(inner: Client, line: &Line, request: Request<Body>) -> Result<Ans
     Ok(answer)
 }
 
-async fn follow(
+async fn watch_api(
     inner: Client,
-    line: Arc<Line>,
+    connection: Arc<Connection>,
     mut request: Request<Body>,
 ) -> Result<Answer, Failure> {
-    if line.faults.long_watches {
-        *request.uri_mut() = lengthened(request.uri())?;
+    if connection.faults.long_watches {
+        *request.uri_mut() = with_long_timeout(request.uri())?;
     }
     let path = request.uri().path().to_owned();
-    let mut cuts = line.faults.cuts.subscribe();
+    let mut cuts = connection.faults.cuts.subscribe();
     let cut = Box::pin(async move {
-        // The sender lives as long as the line.
+        // The sender lives as long as the connection.
         drop(cuts.changed().await);
     });
     let answer = forward(inner, request).await?;
-    let watched = |body| Watch { body, line, path, cut, silence: None, over: false }.boxed_unsync();
+    let watched =
+        |body| Watch { body, connection, path, cut, silence: None, over: false }.boxed_unsync();
     Ok(answer.map(watched))
 }
 
-/// The same watch for ever and without bookmarks: a virtual month is not spent on opening it anew.
-fn lengthened(uri: &Uri) -> Result<Uri, Failure> {
+/// The same watch without end and without bookmarks, so that a virtual month is not spent on opening it
+/// again.
+fn with_long_timeout(uri: &Uri) -> Result<Uri, Failure> {
     let kept = uri.query().unwrap_or_default().split('&').filter(|pair| {
         !pair.starts_with("timeoutSeconds=") && !pair.starts_with("allowWatchBookmarks=")
     });
@@ -357,9 +364,9 @@ fn lengthened(uri: &Uri) -> Result<Uri, Failure> {
     Ok(format!("{}?{}", uri.path(), pairs.join("&")).parse()?)
 }
 
-/// The client of somebody whose requests never fail and whose watches last.
-pub fn patient(inner: Client, trace: Trace) -> Client {
-    Line::new(Faults::new(Rates::default(), Rng::new(0), true, trace)).client(inner)
+/// A client whose requests never fail and whose watches last.
+pub fn reliable_client(inner: Client, trace: Trace) -> Client {
+    Connection::new(Faults::new(Rates::default(), Rng::new(0), true, trace)).client(inner)
 }
 
 async fn forward(inner: Client, request: Request<Body>) -> Result<Answer, Failure> {
@@ -387,7 +394,7 @@ fn refusal(code: StatusCode, message: &str) -> Answer {
 /// lists anew, as it would after a connection that broke.
 struct Watch {
     body: AnswerBody,
-    line: Arc<Line>,
+    connection: Arc<Connection>,
     path: String,
     cut: BoxFuture<'static, ()>,
     silence: Option<Pin<Box<Sleep>>>,
@@ -422,12 +429,12 @@ impl http_body::Body for Watch {
             self.over = true;
             return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(GONE.as_bytes())))));
         }
-        let faults = &self.line.faults;
-        if *faults.cuts.borrow() < faults.deaf.load(Ordering::Relaxed) {
+        let faults = &self.connection.faults;
+        if *faults.cuts.borrow() < faults.silent_until.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
         let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
-        let faults = &self.line.faults;
+        let faults = &self.connection.faults;
         if frame.is_none() || !faults.fails(faults.rates.lost, "lost", &self.path) {
             return Poll::Ready(frame);
         }
@@ -452,7 +459,7 @@ mod tests {
                         labelSelector=x"
             .parse()
             .unwrap();
-        let long = lengthened(&uri).unwrap().to_string();
+        let long = with_long_timeout(&uri).unwrap().to_string();
         assert_eq!(long, "/apis/a/v1/b?&watch=true&labelSelector=x&timeoutSeconds=100000000");
     }
 

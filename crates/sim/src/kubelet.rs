@@ -25,7 +25,7 @@ const NODE: &str = "simulated";
 /// Attempts of a Job, the first one included, as its `backoffLimit` has it.
 const MAX_JOB_ATTEMPTS: u32 = 10;
 
-/// How well Pods and Jobs do, in a thousand.
+/// How often Pods and Jobs fail, in a thousand.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PodFailureRates {
     /// A Pod fails after a while instead of running on.
@@ -130,10 +130,10 @@ impl Kubelet {
                         Some(was) if was == leaving => {}
                         None if !leaving => {
                             address += 1;
-                            work.spawn(self.clone().bring_up(pod, address));
+                            work.spawn(self.clone().start_pod(pod, address));
                         }
                         _ if leaving => {
-                            work.spawn(self.clone().take_down(pod));
+                            work.spawn(self.clone().stop_pod(pod));
                         }
                         _ => {}
                     }
@@ -151,7 +151,7 @@ impl Kubelet {
         Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default())
     }
 
-    async fn bring_up(self: Arc<Self>, pod: Pod, address: u32) {
+    async fn start_pod(self: Arc<Self>, pod: Pod, address: u32) {
         let (api, name) = (self.pods(&pod), pod.name_any());
         let mut rng = self.rng.split(&format!("pod {name} {:?}", pod.creation_timestamp()));
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -183,11 +183,11 @@ impl Kubelet {
         }
     }
 
-    async fn take_down(self: Arc<Self>, pod: Pod) {
+    async fn stop_pod(self: Arc<Self>, pod: Pod) {
         let (api, name) = (self.pods(&pod), pod.name_any());
         let mut rng = self.rng.split(&format!("end {name} {:?}", pod.creation_timestamp()));
         tokio::time::sleep(Duration::from_secs(rng.between(1, 30))).await;
-        // This very one: another by its name may have come since.
+        // The uid is a precondition, because another Pod by this name may have been created since.
         let only = Preconditions { uid: pod.uid(), resource_version: None };
         let now = DeleteParams::default().grace_period(0).preconditions(only);
         drop(api.delete(&name, &now).await);
@@ -206,13 +206,13 @@ impl Kubelet {
             match event {
                 Ok(Event::Apply(job) | Event::InitApply(job)) => {
                     let uid = job.uid().unwrap_or_default();
-                    let life = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
+                    let ttl = job.spec.as_ref().and_then(|spec| spec.ttl_seconds_after_finished);
                     if begun.insert(uid.clone()) {
                         work.spawn(self.clone().run_job(job, server.clone()));
-                    } else if let Some(life) = life
+                    } else if let Some(ttl) = ttl
                         && released.insert(uid)
                     {
-                        work.spawn(self.clone().remove_job(job, life));
+                        work.spawn(self.clone().remove_job(job, ttl));
                     }
                 }
                 Ok(Event::Delete(_) | Event::Init | Event::InitDone) => {}
@@ -225,8 +225,8 @@ impl Kubelet {
         Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default())
     }
 
-    async fn remove_job(self: Arc<Self>, job: Job, life: i32) {
-        let seconds = u64::try_from(life).unwrap_or_default();
+    async fn remove_job(self: Arc<Self>, job: Job, ttl: i32) {
+        let seconds = u64::try_from(ttl).unwrap_or_default();
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         drop(self.jobs(&job).delete(&job.name_any(), &DeleteParams::background()).await);
     }
@@ -244,12 +244,12 @@ impl Kubelet {
             if !self.is_there(&job).await {
                 return;
             }
-            let words = if fails {
+            let message = if fails {
                 "the upload answered 500".to_owned()
             } else {
                 receipt(&name, !server.take(&order.upload))
             };
-            self.leave_words(&job, attempt, &words, fails).await;
+            self.create_attempt_pod(&job, attempt, &message, fails).await;
             if !fails {
                 if rng.permille(self.pod_failure_rates().job_vanishes) {
                     server.job_vanished(&order.upload.idempotency_key);
@@ -279,8 +279,8 @@ impl Kubelet {
         found.is_some_and(|found| found.uid() == job.uid())
     }
 
-    /// The Pod of an attempt, with what it said at its end.
-    async fn leave_words(&self, job: &Job, attempt: u32, words: &str, failed: bool) {
+    /// Creates the Pod of an attempt, with its termination message.
+    async fn create_attempt_pod(&self, job: &Job, attempt: u32, message: &str, failed: bool) {
         let (name, uid) = (job.name_any(), job.uid().unwrap_or_default());
         let mut labels = job.labels().clone();
         labels.insert("job-name".to_owned(), name.clone());
@@ -301,7 +301,7 @@ impl Kubelet {
             "phase": if failed { "Failed" } else { "Succeeded" },
             "containerStatuses": [{
                 "name": "submit", "ready": false, "restartCount": 0, "image": "", "imageID": "",
-                "state": {"terminated": {"exitCode": code, "message": words, "finishedAt": self.now()}},
+                "state": {"terminated": {"exitCode": code, "message": message, "finishedAt": self.now()}},
             }],
         });
         write_status(&api, &pod, status).await;
@@ -361,7 +361,7 @@ async fn patch_job(api: &Api<Job>, name: &str, status: Value) {
     settled(api.patch_status(name, &PatchParams::default(), &patch).await, "a Job's status");
 }
 
-/// What is gone by now needs nothing more, and neither does another one by that name.
+/// Ignores that an object is gone by now, or that another has its name.
 ///
 /// # Panics
 /// If a node's write is refused: then what is simulated is no node.
@@ -374,7 +374,7 @@ fn settled<T>(written: Result<T, kube::Error>, what: &str) {
     }
 }
 
-/// Only the very Pod that was meant.
+/// Writes the status of this Pod, and not of another by its name.
 async fn write_status(api: &Api<Pod>, pod: &Pod, status: Value) {
     let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid()}, "status": status}));
     settled(

@@ -9,12 +9,12 @@ use sojourn_operator::frame::Tasks;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::fault::{Faults, Line};
+use crate::fault::{Connection, Faults};
 
-/// So long after it could not be started it is started again.
+/// A program that could not be started is started again after so long.
 const START_RETRY: Duration = Duration::from_secs(5);
 
-/// What is started.
+/// A program that runs as a process.
 pub trait Program: Send + Sync + 'static {
     type Running: Send + 'static;
 
@@ -47,7 +47,7 @@ pub struct Process<P: Program> {
 
 struct Current<P: Program> {
     running: Option<P::Running>,
-    line: Option<Arc<Line>>,
+    connection: Option<Arc<Connection>>,
     starts: u64,
     /// Reconciles of the processes that have ended.
     reconciles_before: u64,
@@ -81,18 +81,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<P: Program> Process<P> {
     pub(crate) fn run(program: Arc<P>, host: Host) -> Self {
-        let current = Current { running: None, line: None, starts: 0, reconciles_before: 0 };
+        let current = Current { running: None, connection: None, starts: 0, reconciles_before: 0 };
         let current = Arc::new(Mutex::new(current));
-        let (wanted, wish) = watch::channel(true);
+        let (wanted, is_wanted) = watch::channel(true);
         let mut supervisor = JoinSet::new();
-        supervisor.spawn(supervise(program, host, current.clone(), wish));
+        supervisor.spawn(supervise(program, host, current.clone(), is_wanted));
         Self { current, wanted, _supervisor: supervisor }
     }
 
     /// Ends the process at once; it is started again after a while, if it is wanted.
     pub fn kill(&self) {
-        if let Some(line) = &lock(&self.current).line {
-            line.kill();
+        if let Some(connection) = &lock(&self.current).connection {
+            connection.kill();
         }
     }
 
@@ -130,24 +130,24 @@ async fn supervise<P: Program>(
     program: Arc<P>,
     host: Host,
     current: Arc<Mutex<Current<P>>>,
-    mut wish: watch::Receiver<bool>,
+    mut is_wanted: watch::Receiver<bool>,
 ) {
     loop {
-        if wish.wait_for(|wanted| *wanted).await.is_err() {
+        if is_wanted.wait_for(|wanted| *wanted).await.is_err() {
             return;
         }
-        let line = Line::new(host.faults.clone());
-        lock(&current).line = Some(line.clone());
+        let connection = Connection::new(host.faults.clone());
+        lock(&current).connection = Some(connection.clone());
         let mut tasks = Tasks::default();
         let wait = tokio::select! {
             biased;
-            () = line.killed() => *lock(&host.down_for),
-            wait = live(program.as_ref(), &host, &current, &line, &mut tasks) => wait,
+            () = connection.killed() => *lock(&host.down_for),
+            wait = live(program.as_ref(), &host, &current, &connection, &mut tasks) => wait,
         };
         drop(tasks);
         let ended = {
             let mut current = lock(&current);
-            current.line = None;
+            current.connection = None;
             let ended = current.running.take();
             current.reconciles_before += ended.as_ref().map(P::reconciles).unwrap_or_default();
             ended
@@ -165,10 +165,10 @@ async fn live<P: Program>(
     program: &P,
     host: &Host,
     current: &Mutex<Current<P>>,
-    line: &Arc<Line>,
+    connection: &Arc<Connection>,
     tasks: &mut Tasks,
 ) -> Duration {
-    let started = program.start(line.client(host.client.clone()), tasks).await;
+    let started = program.start(connection.client(host.client.clone()), tasks).await;
     let Some(running) = started else { return START_RETRY };
     {
         let mut current = lock(current);

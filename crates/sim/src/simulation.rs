@@ -31,6 +31,10 @@ use crate::trace::Trace;
 /// How long a killed operator stays down once faults have stopped.
 const DOWN_WITHOUT_FAULTS: Duration = Duration::from_secs(1);
 
+/// The operator is killed after so many writes of a scenario at most: what is written periodically would
+/// make it endless.
+const MAX_KILLED_WRITES: u64 = 60;
+
 /// What a family's simulation is made of, beside what all have in common.
 pub trait SimulationParts: Sized + Send + Sync + 'static {
     /// Everything outside Kubernetes that the controllers talk to, scripted.
@@ -219,7 +223,7 @@ impl<F: SimulationParts> Simulation<F> {
 
     /// From now on no request fails, and no process is killed.
     pub(crate) fn stop_faults(&self) {
-        self.faults.switch(false);
+        self.faults.set_enabled(false);
         self.faults.kill_after(0);
         self.set_down_for(DOWN_WITHOUT_FAULTS);
     }
@@ -285,6 +289,21 @@ impl<F: SimulationParts> Simulation<F> {
             fingerprint: self.trace.fingerprint(),
         }
     }
+}
+
+/// Runs a scenario once for each of its first writes, in which the operator is to be killed right after
+/// that write; answers in how many runs it was. The scenario gets the number of the write and calls
+/// [`Faults::kill_after`] itself, because what its preparation writes does not count.
+pub async fn kill_after_each_write<F: SimulationParts>(
+    scenario: impl AsyncFn(u64) -> Simulation<F>,
+) -> u64 {
+    for write in 1..=MAX_KILLED_WRITES {
+        // A kill that is still pending was one after the scenario's last write.
+        if scenario(write).await.faults.kill_is_pending() {
+            return write - 1;
+        }
+    }
+    MAX_KILLED_WRITES
 }
 
 /// Runs a simulation on a clock of its own, in which time passes only while everybody waits.

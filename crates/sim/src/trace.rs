@@ -1,4 +1,4 @@
-//! A fingerprint of everything that was written, told and handed in: two runs of a seed have the same.
+//! A fingerprint of everything that was written, notified and uploaded. Two runs of a seed have the same.
 
 use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 /// The fingerprint so far. Clones share it.
 ///
-/// Which of two independent things came first within one instant is nobody's business, so what
-/// happened is added up with its time instead of being chained, and uids and versions, which are
-/// drawn in that order, are left out.
+/// The order of independent tasks within one instant is not drawn from the seed. So events are added up
+/// with their times instead of being chained, and uids and resource versions, which are given in that
+/// order, are left out.
 #[derive(Debug, Clone)]
 pub struct Trace {
     begin: Instant,
@@ -23,10 +23,10 @@ impl Trace {
         Self { begin: Instant::now(), sum: Arc::default() }
     }
 
-    pub fn add(&self, words: &str) {
+    pub fn add(&self, text: &str) {
         let mut hasher = DefaultHasher::new();
         self.begin.elapsed().hash(&mut hasher);
-        nameless(words).hash(&mut hasher);
+        without_ids(text).hash(&mut hasher);
         self.sum.fetch_add(hasher.finish(), Ordering::Relaxed);
     }
 
@@ -36,11 +36,11 @@ impl Trace {
 }
 
 /// A text without uids, digests and versions of objects.
-fn nameless(words: &str) -> String {
+fn without_ids(text: &str) -> String {
     const VERSION: &str = "\"resourceVersion\":\"";
     const MIN_ID_LENGTH: usize = 16;
-    let mut kept = String::with_capacity(words.len());
-    let mut rest = words;
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
     while !rest.is_empty() {
         let drawn = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c) || c == '-';
         let end = rest.find(|c| !drawn(c)).unwrap_or(rest.len());
@@ -63,9 +63,9 @@ mod tests {
         let uid = "0b0e8f0c-1111-4222-8333-444455556666";
         let text = format!(r#"{{"uid":"{uid}","resourceVersion":"71","at":"2030-01-02","n":71}}"#);
         let expected = r#"{"uid":"","resourceVersion":"","at":"2030-01-02","n":71}"#;
-        assert_eq!(nameless(&text), expected);
-        assert_eq!(nameless("one.0123456789abcdef é"), "one. é");
-        assert_eq!(nameless(""), "");
+        assert_eq!(without_ids(&text), expected);
+        assert_eq!(without_ids("one.0123456789abcdef é"), "one. é");
+        assert_eq!(without_ids(""), "");
     }
 
     #[tokio::test(start_paused = true)]

@@ -41,7 +41,7 @@ invariants! {
         /// Nothing is left at its provider when its object is gone.
         NothingLeftBehind,
         /// Once nothing fails any more, what is due is done within a bound.
-        Alive,
+        Liveness,
         /// No task of the operator ends by itself, and no observer is cut off.
         NothingBreaks,
     }

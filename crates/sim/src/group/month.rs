@@ -25,9 +25,10 @@ const DRAIN_TIMEOUT: SignedDuration = SignedDuration::from_mins(20);
 /// So long after it was due something may be done once nothing fails any more: a group takes its
 /// machines one after the other.
 const MAX_LATENESS: SignedDuration = SignedDuration::from_hours(3);
-/// For so long nothing fails in the end, and nobody changes anything: what is due must be done.
-const CALM_PERIOD: Duration = Duration::from_secs(8 * 3600);
-/// The most that a month's requests fail.
+/// For so long at the end nothing fails and nobody changes anything, so that what is due must be done by
+/// the end.
+const PERIOD_WITHOUT_FAULTS: Duration = Duration::from_secs(8 * 3600);
+/// The highest rates at which the operator's requests fail.
 const MAX_RATES: Rates = Rates { before: 40, after: 40, conflict: 40, read: 30, lost: 30 };
 const STEP: Duration = Duration::from_secs(300);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -88,7 +89,7 @@ fn plan_rng(seed: u64) -> Rng {
 
 /// The time in which anything may happen.
 fn busy(days: u32) -> Duration {
-    DAY * days - CALM_PERIOD
+    DAY * days - PERIOD_WITHOUT_FAULTS
 }
 
 /// Runs a plan on a clock of its own.
@@ -107,7 +108,7 @@ pub fn run(plan: &MonthPlan) -> SimulationOutcome {
             month.step().await;
             passed += STEP;
         }
-        month.calm_down();
+        month.stop_faults();
         while passed < DAY * plan.days {
             month.step().await;
             passed += STEP;
@@ -214,7 +215,7 @@ impl Month {
         }
     }
 
-    fn calm_down(&self) {
+    fn stop_faults(&self) {
         self.simulation.stop_faults();
         let provider = &self.simulation.drivers.provider;
         provider.script(|script| (script.failures, script.lost_answers) = (0, 0));
@@ -263,7 +264,7 @@ impl Month {
             }
         }
         for (name, message) in late {
-            checker.violated(Invariant::Alive, &name, message);
+            checker.violated(Invariant::Liveness, &name, message);
         }
     }
 }

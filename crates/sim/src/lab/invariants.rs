@@ -46,18 +46,21 @@ pub struct Policy {
 pub struct InstanceChecker {
     log: EventLog,
     begin: Timestamp,
-    lives: BTreeMap<String, InstanceHistory>,
-    living: BTreeMap<Key, String>,
+    /// By uid, of every instance that ever was.
+    histories: BTreeMap<String, InstanceHistory>,
+    /// Of the instances that are there.
+    uids: BTreeMap<Key, String>,
     designs: BTreeMap<Key, History<Option<Design>>>,
     opted_out: BTreeMap<String, History<[bool; 2]>>,
     config: History<Arc<LabConfig>>,
-    sights: BTreeMap<Source, SourceVisibility>,
+    sources: BTreeMap<Source, SourceVisibility>,
     /// When the metrics server could be asked. What it saw meanwhile is known later, not then.
     metrics: SourceVisibility,
     operators: u32,
     /// Which replica ran last.
     replica: Option<u64>,
     kills: Vec<Timestamp>,
+    /// What was handed in.
     server: submission::Server,
     trace: Trace,
     ended_exams: BTreeMap<Key, Timestamp>,
@@ -68,18 +71,18 @@ impl InstanceChecker {
     pub(super) fn new(clock: Arc<VirtualClock>, trace: Trace) -> Self {
         let log = EventLog::new(clock);
         let begin = log.now();
-        let mut sights = BTreeMap::new();
-        sights.insert(Source::Nginx, SourceVisibility::seeing(begin));
-        sights.insert(Source::Gateway, SourceVisibility::default());
+        let mut sources = BTreeMap::new();
+        sources.insert(Source::Nginx, SourceVisibility::seeing(begin));
+        sources.insert(Source::Gateway, SourceVisibility::default());
         Self {
             log,
             begin,
-            lives: BTreeMap::new(),
-            living: BTreeMap::new(),
+            histories: BTreeMap::new(),
+            uids: BTreeMap::new(),
             designs: BTreeMap::new(),
             opted_out: BTreeMap::new(),
             config: History::new(begin, Arc::default()),
-            sights,
+            sources,
             metrics: SourceVisibility::seeing(begin),
             operators: 0,
             replica: None,
@@ -110,23 +113,23 @@ impl InstanceChecker {
 
     /// For how long something that must be known of everybody's use was not.
     fn blind_for(&self) -> SignedDuration {
-        let all: Vec<&SourceVisibility> = self.sights.values().chain([&self.metrics]).collect();
+        let all: Vec<&SourceVisibility> = self.sources.values().chain([&self.metrics]).collect();
         let (begin, now) = (self.begin, self.now());
         now.duration_since(begin) - history::seen_by_all(&all, begin, now)
     }
 
-    pub fn life(&self, key: &Key) -> Option<&InstanceHistory> {
-        self.lives.get(self.living.get(key)?)
+    pub fn history(&self, key: &Key) -> Option<&InstanceHistory> {
+        self.histories.get(self.uids.get(key)?)
     }
 
     /// An object as it was last seen.
     pub fn last_seen(&self, key: &Key) -> Option<&Instance> {
-        let mut lives = self.lives.values().filter(|life| life.key == *key);
-        self.life(key).or_else(|| lives.next_back()).map(|life| &life.last)
+        let mut histories = self.histories.values().filter(|history| history.key == *key);
+        self.history(key).or_else(|| histories.next_back()).map(|history| &history.last)
     }
 
-    fn life_mut(&mut self, key: &Key) -> Option<&mut InstanceHistory> {
-        self.lives.get_mut(self.living.get(key)?)
+    fn history_mut(&mut self, key: &Key) -> Option<&mut InstanceHistory> {
+        self.histories.get_mut(self.uids.get(key)?)
     }
 
     // What people and the environment do.
@@ -159,9 +162,9 @@ impl InstanceChecker {
 
     pub fn used(&mut self, key: &Key, source: Source) {
         let now = self.now();
-        let seen = self.sights.get(&source).is_some_and(history::SourceVisibility::sees);
-        if let Some(life) = self.life_mut(key) {
-            life.uses.push(instance_history::InstanceUse { at: now, source, seen });
+        let seen = self.sources.get(&source).is_some_and(history::SourceVisibility::sees);
+        if let Some(history) = self.history_mut(key) {
+            history.uses.push(instance_history::InstanceUse { at: now, source, seen });
             self.counts.uses += 1;
             self.note(format!("{key} is used through {source}"));
         }
@@ -170,11 +173,11 @@ impl InstanceChecker {
     pub fn ingress_sees(&mut self, sees: bool) {
         let now = self.now();
         self.note(format!("the ingress sees: {sees}"));
-        self.sights.entry(Source::Nginx).or_default().set(now, sees);
+        self.sources.entry(Source::Nginx).or_default().set(now, sees);
     }
 
     pub fn ingress_is_seeing(&self) -> bool {
-        self.sights.get(&Source::Nginx).is_some_and(SourceVisibility::sees)
+        self.sources.get(&Source::Nginx).is_some_and(SourceVisibility::sees)
     }
 
     /// Whether the metrics server can be asked.
@@ -185,34 +188,34 @@ impl InstanceChecker {
     }
 
     /// There were more looks at objects than there should be.
-    pub fn check_calm(&mut self, looks: u64, most: u64) {
-        let words = format!("{looks} looks, of at most {most}");
-        self.violated(Invariant::Calm, &Key::new("", ""), words);
+    pub fn check_reconciles(&mut self, looks: u64, most: u64) {
+        let message = format!("{looks} looks, of at most {most}");
+        self.violated(Invariant::NoHotLoop, &Key::new("", ""), message);
     }
 
     /// An object was written without end.
-    pub fn check_hot(&mut self, path: &str, last: &str) {
-        let words = format!("{path} was written without end, at last: {last}");
-        self.violated(Invariant::Calm, &Key::new("", ""), words);
+    pub fn check_hot_object(&mut self, path: &str, last: &str) {
+        let message = format!("{path} was written without end, at last: {last}");
+        self.violated(Invariant::NoHotLoop, &Key::new("", ""), message);
     }
 
     /// The owner stops, starts or deletes it: what follows is not the controllers' doing.
     pub fn person_stops(&mut self, key: &Key) {
-        if let Some(life) = self.life_mut(key).filter(|life| life.running) {
-            life.person_stops = true;
+        if let Some(history) = self.history_mut(key).filter(|history| history.running) {
+            history.person_stops = true;
         }
     }
 
     pub fn person_deletes(&mut self, key: &Key) {
-        if let Some(life) = self.life_mut(key) {
-            life.person_deletes = true;
+        if let Some(history) = self.history_mut(key) {
+            history.person_deletes = true;
         }
     }
 
     /// Somebody who may do so gives up what is owed.
     pub fn person_waives_submission(&mut self, key: &Key) {
-        if let Some(life) = self.life_mut(key) {
-            life.given_up = true;
+        if let Some(history) = self.history_mut(key) {
+            history.given_up = true;
         }
     }
 
@@ -220,8 +223,8 @@ impl InstanceChecker {
     pub fn person_keeps(&mut self, key: &Key, until: Timestamp) {
         let now = self.now();
         self.note(format!("{key} is to be kept until {until}"));
-        if let Some(life) = self.life_mut(key) {
-            life.keep(until, now);
+        if let Some(history) = self.history_mut(key) {
+            history.keep(until, now);
         }
     }
 
@@ -235,7 +238,7 @@ impl InstanceChecker {
     pub fn attempted(&mut self, notice: &Notice, effect: &Effect) {
         let now = self.now();
         let key = Key::new(notice.facts.namespace.clone(), notice.facts.instance.clone());
-        let (accepted, told_so) = match effect {
+        let (accepted, acknowledged) = match effect {
             Effect::Accept => (true, true),
             Effect::FailAfter(_) => (true, false),
             Effect::Refuse(_) | Effect::FailBefore(_) => (false, false),
@@ -256,14 +259,14 @@ impl InstanceChecker {
             id: notice.id.clone(),
             stage: stage.to_owned(),
             deadline: notice.facts.deadline,
-            told_so,
+            acknowledged,
             operator: self.kills.len(),
             alone: self.operators <= 1,
         };
         let uid = uid.to_owned();
         self.check_notice(&uid, &key, &accepted);
-        if let Some(life) = self.lives.get_mut(&uid) {
-            life.accepted.push(accepted);
+        if let Some(history) = self.histories.get_mut(&uid) {
+            history.accepted.push(accepted);
         }
     }
 
@@ -279,51 +282,51 @@ impl InstanceChecker {
         let uid = instance.metadata.uid.clone().unwrap_or_default();
         let now = self.now();
         let key = key_of(instance);
-        if !self.lives.contains_key(&uid) {
+        if !self.histories.contains_key(&uid) {
             self.note(format!("{key} is there"));
-            self.living.insert(key.clone(), uid.clone());
-            self.lives.insert(uid.clone(), InstanceHistory::new(instance, now));
+            self.uids.insert(key.clone(), uid.clone());
+            self.histories.insert(uid.clone(), InstanceHistory::new(instance, now));
         }
-        let Some(mut life) = self.lives.remove(&uid) else { return };
-        self.follow_notices(&mut life, instance);
+        let Some(mut history) = self.histories.remove(&uid) else { return };
+        self.follow_notices(&mut history, instance);
         // There is work in it once something keeps what is written.
-        life.has_work |= instance.spec.running
+        history.has_work |= instance.spec.running
             && !status(instance).claims.is_empty()
-            && status(&life.last).claims.is_empty();
+            && status(&history.last).claims.is_empty();
         let (ended, has_ended) =
-            (status(&life.last).ended.is_some(), status(instance).ended.is_some());
+            (status(&history.last).ended.is_some(), status(instance).ended.is_some());
         // Reopened, it runs and is written to again.
-        life.has_work |= ended && !has_ended && instance.spec.running;
+        history.has_work |= ended && !has_ended && instance.spec.running;
         if !ended && has_ended {
-            life.ends();
+            history.ends();
         }
-        if life.running && !instance.spec.running {
-            self.stopped(&mut life, instance);
-        } else if !life.running && instance.spec.running {
-            self.started(&mut life, instance);
+        if history.running && !instance.spec.running {
+            self.stopped(&mut history, instance);
+        } else if !history.running && instance.spec.running {
+            self.started(&mut history, instance);
         }
-        if !life.deleting && instance.metadata.deletion_timestamp.is_some() {
-            life.deleting = true;
-            life.ends();
-            self.deleted(&mut life, instance);
+        if !history.deleting && instance.metadata.deletion_timestamp.is_some() {
+            history.deleting = true;
+            history.ends();
+            self.deleted(&mut history, instance);
         }
-        life.last = instance.clone();
-        self.lives.insert(uid, life);
+        history.last = instance.clone();
+        self.histories.insert(uid, history);
     }
 
     /// Somebody wants it to run. What has ended does not, whatever somebody wants.
-    fn started(&mut self, life: &mut InstanceHistory, instance: &Instance) {
-        life.running = true;
-        life.changed_at = self.now();
+    fn started(&mut self, history: &mut InstanceHistory, instance: &Instance) {
+        history.running = true;
+        history.changed_at = self.now();
         if status(instance).ended.is_some() {
-            self.note(format!("{} is to run although it has ended", life.key));
+            self.note(format!("{} is to run although it has ended", history.key));
             return;
         }
-        life.has_work |= !status(instance).claims.is_empty();
-        if status(&life.last).stop_reason == Some(StopReason::Inactivity) {
+        history.has_work |= !status(instance).claims.is_empty();
+        if status(&history.last).stop_reason == Some(StopReason::Inactivity) {
             self.counts.wakes += 1;
         }
-        self.note(format!("{} is started", life.key));
+        self.note(format!("{} is started", history.key));
     }
 
     pub fn saw_deleted(&mut self, instance: &Instance) {
@@ -331,68 +334,69 @@ impl InstanceChecker {
         let now = self.now();
         let key = key_of(instance);
         self.note(format!("{key} is gone"));
-        self.living.remove(&key);
-        let Some(mut life) = self.lives.remove(&uid) else { return };
-        life.gone_at = Some(now);
-        if let Some(words) = self.not_handed_in(&life) {
-            self.violated(Invariant::SubmissionNotLost, &key, words);
+        self.uids.remove(&key);
+        let Some(mut history) = self.histories.remove(&uid) else { return };
+        history.gone_at = Some(now);
+        if let Some(message) = self.not_handed_in(&history) {
+            self.violated(Invariant::SubmissionNotLost, &key, message);
         }
-        let entries = status(&life.last).submission.clone();
+        let entries = status(&history.last).submission.clone();
         let open = entries.iter().find(|entry| is_open(entry.state));
-        if let Some(open) = open.filter(|_| !life.given_up) {
-            let words = format!("{} was still to be handed in: {:?}", open.environment, open.state);
-            self.violated(Invariant::NothingLostMidSubmission, &key, words);
+        if let Some(open) = open.filter(|_| !history.given_up) {
+            let message =
+                format!("{} was still to be handed in: {:?}", open.environment, open.state);
+            self.violated(Invariant::NothingLostMidSubmission, &key, message);
         }
-        self.lives.insert(uid, life);
+        self.histories.insert(uid, history);
     }
 
-    fn follow_notices(&mut self, life: &mut InstanceHistory, instance: &Instance) {
+    fn follow_notices(&mut self, history: &mut InstanceHistory, instance: &Instance) {
         for notice in &status(instance).notices {
             let state = notice.state.unwrap_or(NoticeState::Waiting);
-            let known = life.notices.insert(notice.id.clone(), state);
+            let known = history.notices.insert(notice.id.clone(), state);
             let newly_delivered =
                 state == NoticeState::Delivered && known != Some(NoticeState::Delivered);
-            if newly_delivered && !life.accepted.iter().any(|one| one.id == notice.id) {
-                let words = format!("{} counts as delivered, and nobody accepted it", notice.id);
-                self.violated(Invariant::DeliveredMeansAccepted, &life.key, words);
+            if newly_delivered && !history.accepted.iter().any(|one| one.id == notice.id) {
+                let message = format!("{} counts as delivered, and nobody accepted it", notice.id);
+                self.violated(Invariant::DeliveredMeansAccepted, &history.key, message);
             }
         }
     }
 
-    fn stopped(&mut self, life: &mut InstanceHistory, instance: &Instance) {
+    fn stopped(&mut self, history: &mut InstanceHistory, instance: &Instance) {
         let now = self.now();
-        let by_person = std::mem::take(&mut life.person_stops);
+        let by_person = std::mem::take(&mut history.person_stops);
         let reason = status(instance).stop_reason;
         let author = if by_person { "its owner".to_owned() } else { format!("{reason:?}") };
-        self.note(format!("{} is stopped by {author}", life.key));
+        self.note(format!("{} is stopped by {author}", history.key));
         if !by_person {
-            self.check_holds(life);
+            self.check_holds(history);
             match reason {
                 Some(StopReason::Inactivity) => {
                     self.counts.idle_stops += 1;
-                    self.check_idle(life);
+                    self.check_idle(history);
                 }
                 Some(StopReason::Terminated) => {
                     self.counts.terminated += 1;
-                    self.check_termination(life);
+                    self.check_termination(history);
                 }
                 // Checked by what it is stopped for.
-                Some(StopReason::Expired) => self.check_expiration(life),
+                Some(StopReason::Expired) => self.check_expiration(history),
                 // It has ended before, and somebody wanted it to run all the same.
                 Some(StopReason::User) | None if status(instance).ended.is_some() => {}
                 Some(StopReason::User) | None => {
-                    let words = format!("nobody stopped it, and the reason is {reason:?}");
-                    self.violated(Invariant::ActionsHaveReasons, &life.key, words);
+                    let message = format!("nobody stopped it, and the reason is {reason:?}");
+                    self.violated(Invariant::ActionsHaveReasons, &history.key, message);
                 }
             }
         }
-        life.running = false;
-        life.changed_at = now;
+        history.running = false;
+        history.changed_at = now;
     }
 
-    fn deleted(&mut self, life: &mut InstanceHistory, instance: &Instance) {
-        if life.person_deletes {
-            self.note(format!("{} is deleted by its owner", life.key));
+    fn deleted(&mut self, history: &mut InstanceHistory, instance: &Instance) {
+        if history.person_deletes {
+            self.note(format!("{} is deleted by its owner", history.key));
             return;
         }
         let said = |stage: &str| {
@@ -401,15 +405,15 @@ impl InstanceChecker {
                     && notice.state == Some(NoticeState::Waiting)
             })
         };
-        self.check_holds(life);
-        if said("expired") || (!said("deleted") && self.may_expire(life)) {
-            self.note(format!("{} is deleted: expired", life.key));
+        self.check_holds(history);
+        if said("expired") || (!said("deleted") && self.may_expire(history)) {
+            self.note(format!("{} is deleted: expired", history.key));
             self.counts.expired += 1;
-            self.check_expiration(life);
+            self.check_expiration(history);
         } else {
-            self.note(format!("{} is deleted: not used", life.key));
+            self.note(format!("{} is deleted: not used", history.key));
             self.counts.idle_deletes += 1;
-            if life.running { self.check_idle(life) } else { self.check_stopped(life) }
+            if history.running { self.check_idle(history) } else { self.check_stopped(history) }
         }
     }
 }
@@ -432,7 +436,7 @@ impl Checker for InstanceChecker {
         }
         self.operators += 1;
         self.note("the operator runs");
-        self.sights.entry(Source::Gateway).or_default().set(now, true);
+        self.sources.entry(Source::Gateway).or_default().set(now, true);
     }
 
     fn operator_ended(&mut self) {
@@ -442,7 +446,7 @@ impl Checker for InstanceChecker {
         self.counts.kills += 1;
         self.note("the operator is killed");
         if self.operators == 0 {
-            self.sights.entry(Source::Gateway).or_default().set(now, false);
+            self.sources.entry(Source::Gateway).or_default().set(now, false);
         }
     }
 }

@@ -50,7 +50,7 @@ struct Month {
     _second: Option<Process<Replica<Lab>>>,
     designs: Vec<Design>,
     pace: Pace,
-    calm: Timestamp,
+    faults_stopped_at: Timestamp,
     ended: BTreeMap<usize, bool>,
 }
 
@@ -87,7 +87,8 @@ impl Month {
         let second = plan.two_operators.then(|| simulation.second_operator());
         let ended = BTreeMap::new();
         let pace = plan.pace;
-        let month = Self { simulation, _second: second, designs, pace, calm: BEGIN, ended };
+        let month =
+            Self { simulation, _second: second, designs, pace, faults_stopped_at: BEGIN, ended };
         for instance in 0..plan.instances {
             month.lend(instance).await;
         }
@@ -125,7 +126,8 @@ impl Month {
         match event {
             PlannedEvent::Use(instance, source) => {
                 let key = instance_key(instance);
-                let runs = simulation.checker.lock().life(&key).is_some_and(|life| life.running);
+                let runs =
+                    simulation.checker.lock().history(&key).is_some_and(|history| history.running);
                 if runs {
                     simulation.use_it(&key, source);
                 }
@@ -150,7 +152,7 @@ impl Month {
                 simulation.drivers.probe.set(exam_url(instance), Observation::Ends);
                 self.ended.insert(instance, true);
             }
-            PlannedEvent::Stray(instance) => {
+            PlannedEvent::StrayAnswer(instance) => {
                 if !self.ended.contains_key(&instance) {
                     let steps = [Observation::Ends, Observation::Keeps { deadline: None }];
                     simulation.drivers.probe.script(exam_url(instance), steps.map(Step::answer));
@@ -176,13 +178,13 @@ impl Month {
             PlannedEvent::TakeOver(after) => {
                 self.simulation.take_over(Duration::try_from(after).unwrap_or_default()).await;
             }
-            PlannedEvent::Calm => self.calm_down(),
+            PlannedEvent::FaultsStop => self.stop_faults(),
         }
     }
 
-    fn calm_down(&mut self) {
+    fn stop_faults(&mut self) {
         let simulation = &self.simulation;
-        self.calm = simulation.now();
+        self.faults_stopped_at = simulation.now();
         simulation.stop_faults();
         simulation.kubelet.set_pod_failure_rates(PodFailureRates::default());
         simulation.drivers.set_mail_mode(MailMode::Works);
@@ -196,13 +198,13 @@ impl Month {
         let reconciles = self.simulation.reconciles();
         let counts = {
             let mut checker = self.simulation.checker.lock();
-            checker.check_end(self.calm);
-            for (path, last) in self.simulation.faults.hot() {
-                checker.check_hot(&path, &last);
+            checker.check_end(self.faults_stopped_at);
+            for (path, last) in self.simulation.faults.hot_objects() {
+                checker.check_hot_object(&path, &last);
             }
             let most = MAX_LOOKS_PER_DAY * plan.days * plan.instances as u64;
             if reconciles > most {
-                checker.check_calm(reconciles, most);
+                checker.check_reconciles(reconciles, most);
             }
             checker.counts()
         };

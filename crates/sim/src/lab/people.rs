@@ -1,4 +1,4 @@
-//! What people do, written to the API and recorded in the truth.
+//! What people do, written to the API and reported to the checker.
 
 use std::time::Duration;
 
@@ -128,8 +128,8 @@ impl LabSimulation {
     }
 
     pub async fn keep(&self, key: &Key, until: Timestamp) {
-        let wish = json!({shared::KEEP_UNTIL: format!("{until:.0}")});
-        self.change(key, &json!({"metadata": {"annotations": wish}})).await;
+        let annotation = json!({shared::KEEP_UNTIL: format!("{until:.0}")});
+        self.change(key, &json!({"metadata": {"annotations": annotation}})).await;
         self.checker.lock().person_keeps(key, until);
     }
 

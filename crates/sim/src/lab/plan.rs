@@ -17,9 +17,9 @@ pub const TEMPLATES: usize = 4;
 pub const NAMESPACES: [&str; 3] = ["red", "green", "blue"];
 /// The template of exams: they are handed in when they end.
 pub const EXAMS: usize = 3;
-/// Sources see or do not see for whole steps.
+/// A source is blind for a whole number of these steps, because metrics are queried once per step.
 pub const STEP: SignedDuration = SignedDuration::from_mins(5);
-/// The most that a month's requests fail.
+/// The highest rates at which the operator's requests fail.
 const MAX_RATES: Rates = Rates { before: 30, after: 30, conflict: 40, read: 20, lost: 30 };
 const MINUTES_A_DAY: u64 = 24 * 60;
 
@@ -29,7 +29,7 @@ pub struct Pace(u32);
 
 impl Pace {
     pub const USUAL: Self = Self(1);
-    /// Lifespans, terms, habits and troubles of three weeks within four days.
+    /// Four days have the lifespans, terms, habits and outages of three weeks.
     const HURRIED: Self = Self(6);
     /// In fewer days nothing that is lent for a usual time would expire.
     const MIN_USUAL_DAYS: u64 = 14;
@@ -48,8 +48,9 @@ impl Pace {
         self.0 as u64
     }
 
-    /// In the last days nobody changes anything and nothing fails: what is due must be done.
-    const fn calm_days(self) -> u64 {
+    /// For so many days at the end nobody changes anything and nothing fails, so that what is due must be
+    /// done by the end.
+    const fn days_without_faults(self) -> u64 {
         if self.0 == 1 { 3 } else { 1 }
     }
 }
@@ -67,7 +68,7 @@ pub enum PlannedEvent {
     Pause(usize, bool),
     ExamEnds(usize),
     /// One stray answer that the exam has ended, which it has not.
-    Stray(usize),
+    StrayAnswer(usize),
     Edit(usize, Policy),
     OptOut(usize, [bool; 2]),
     Configure(Options),
@@ -78,10 +79,10 @@ pub enum PlannedEvent {
     Kill(SignedDuration),
     /// It is killed right after so many more of its writes.
     KillAfter(u64, SignedDuration),
-    /// It is killed for good, and another replica events after so long.
+    /// It is killed for good, and another replica acts after so long.
     TakeOver(SignedDuration),
     /// From here on nothing fails and nobody changes anything.
-    Calm,
+    FaultsStop,
 }
 
 /// What is changed in `lab.yaml`.
@@ -182,10 +183,10 @@ impl MonthPlan {
         let mut drawing = Drawing { rng, days, instances, pace, events: Vec::new() };
         drawing.people();
         drawing.managers();
-        drawing.troubles();
+        drawing.outages();
         drawing.takeovers(Rng::new(seed).split("takeovers"));
         let end = drawing.busy_minutes();
-        drawing.at(end, PlannedEvent::Calm);
+        drawing.at(end, PlannedEvent::FaultsStop);
         let mut events = drawing.events;
         events.sort_by_key(|(at, _)| *at);
         Self { seed, days, instances, pace, rates, pod_failure_rates, two_operators: false, events }
@@ -219,7 +220,7 @@ struct Drawing {
 impl Drawing {
     /// The minutes in which anything may happen.
     const fn busy_minutes(&self) -> u64 {
-        self.days.saturating_sub(self.pace.calm_days()) * MINUTES_A_DAY
+        self.days.saturating_sub(self.pace.days_without_faults()) * MINUTES_A_DAY
     }
 
     fn at(&mut self, minute: u64, event: PlannedEvent) {
@@ -273,7 +274,7 @@ impl Drawing {
             }
             if template_of(instance) == EXAMS {
                 let minute = self.any_minute();
-                self.at(minute, PlannedEvent::Stray(instance));
+                self.at(minute, PlannedEvent::StrayAnswer(instance));
                 let minute = self.any_minute();
                 self.at(minute, PlannedEvent::ExamEnds(instance));
             }
@@ -328,7 +329,7 @@ impl Drawing {
         self.at((minute + length).min(self.busy_minutes()), to);
     }
 
-    fn troubles(&mut self) {
+    fn outages(&mut self) {
         for _ in 0..self.rng.below(6) {
             self.stretch(
                 2 * MINUTES_A_DAY,
@@ -384,7 +385,7 @@ mod tests {
     fn what_is_lent_for_a_usual_time_expires_in_a_hurry_too() {
         let lifespans = |days: u64| {
             let pace = Pace::for_days(days);
-            let busy = SignedDuration::from_hours(24 * (days - pace.calm_days()) as i64);
+            let busy = SignedDuration::from_hours(24 * (days - pace.days_without_faults()) as i64);
             designs(pace).map(|design| design.policy.delete_after.is_none_or(|span| span <= busy))
         };
         assert_eq!((lifespans(4), lifespans(30)), ([true; TEMPLATES], [true; TEMPLATES]));
@@ -396,7 +397,10 @@ mod tests {
         assert_eq!(one.events, two.events);
         assert_ne!(one.events, MonthPlan::draw(4, 20, 30).events);
         assert!(one.events.is_sorted_by_key(|(at, _)| *at));
-        let calm = one.events.iter().position(|(_, event)| *event == PlannedEvent::Calm).unwrap();
-        assert!(one.events[calm + 1..].iter().all(|(at, _)| *at <= one.events[calm].0));
+        let faults_stop =
+            one.events.iter().position(|(_, event)| *event == PlannedEvent::FaultsStop).unwrap();
+        assert!(
+            one.events[faults_stop + 1..].iter().all(|(at, _)| *at <= one.events[faults_stop].0)
+        );
     }
 }

@@ -168,7 +168,7 @@ impl LabSimulation {
         is: impl Fn(&Instance) -> bool,
     ) -> Instance {
         let found = self.checker.wait_for(limit, |checker| {
-            let last = &checker.life(key)?.last;
+            let last = &checker.history(key)?.last;
             is(last).then(|| last.clone())
         });
         match found.await {
@@ -182,8 +182,10 @@ impl LabSimulation {
     /// # Panics
     /// If it is still there by then.
     pub async fn until_gone(&self, limit: Duration, key: &Key) {
-        let gone =
-            self.checker.wait_for(limit, |checker| checker.life(key).is_none().then_some(())).await;
+        let gone = self
+            .checker
+            .wait_for(limit, |checker| checker.history(key).is_none().then_some(()))
+            .await;
         assert!(gone.is_some(), "{key} is still there: {}", self.shown(key).await);
     }
 

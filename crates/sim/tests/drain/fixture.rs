@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
@@ -20,16 +19,16 @@ use sojourn_operator::drain::{Selection, Start, start};
 use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
-use sojourn_sim::fault::{Faults, Line, Rates, patient};
+use sojourn_sim::cluster::{BEGIN, install_kind};
+use sojourn_sim::fault::{Connection, Faults, Rates, reliable_client};
 use sojourn_sim::rng::Rng;
 use sojourn_sim::trace::Trace;
 use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
 
-pub(crate) const BEGIN: Timestamp = Timestamp::constant(1_893_456_000, 0);
 pub(crate) const EXCLUDED: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Both clusters.
 pub(crate) struct Fixture {
@@ -50,7 +49,7 @@ pub(crate) struct Fixture {
 /// The agent as a process.
 pub(crate) struct Agent {
     tasks: Tasks,
-    line: Arc<Line>,
+    connection: Arc<Connection>,
     pub(crate) reconciles: sojourn_operator::metrics::Reconciles,
 }
 
@@ -62,7 +61,7 @@ impl Agent {
 
     /// Waits until it has died of a write.
     pub(crate) async fn killed(self) {
-        self.line.killed().await;
+        self.connection.killed().await;
         self.tasks.stop().await;
     }
 }
@@ -91,25 +90,25 @@ impl Fixture {
         let cluster = Cluster::new(clock.clone());
         let mut others = JoinSet::new();
         let trace = Trace::starting_now();
-        others.spawn(cluster.clone().end_pods(patient(target.clone(), trace.clone())));
+        others.spawn(cluster.clone().end_pods(reliable_client(target.clone(), trace.clone())));
         let faults = Faults::new(rates, Rng::new(7), true, trace);
         let engines = [first, second];
         let evicts_itself = false;
-        let stage =
+        let fixture =
             Self { clock, machines, target, cluster, faults, engines, others, evicts_itself };
         let kinds = sojourn_api::crds().into_iter();
         for kind in kinds.filter(|kind| kind.spec.group == "group.sojourn.dev") {
-            teach(&stage.machines, &kind).await;
+            install_kind(&fixture.machines, &kind).await;
         }
         let attachments = serde_json::from_value(attachment_kind()).expect("a definition");
-        teach(&stage.target, &attachments).await;
-        stage
+        install_kind(&fixture.target, &attachments).await;
+        fixture
     }
 
     /// With a target cluster that has a disruption controller and answers evictions by itself.
     pub(crate) async fn with_budgets() -> Self {
-        let mut stage = Self::new().await;
-        let engine = &stage.engines[1];
+        let mut fixture = Self::new().await;
+        let engine = &fixture.engines[1];
         let client = |name: &str| {
             let user = User { name: name.to_owned(), ..User::default() };
             engine.client(Identity::authenticated(user))
@@ -120,9 +119,9 @@ impl Fixture {
             sojourn_node::clock::Clock::following_tokio(BEGIN),
             std::future::pending(),
         );
-        stage.others.spawn(async { controller.await.expect("it runs for ever") });
-        stage.evicts_itself = true;
-        stage
+        fixture.others.spawn(async { controller.await.expect("it runs for ever") });
+        fixture.evicts_itself = true;
+        fixture
     }
 
     /// Starts an agent; every request of its own goes through `faults`.
@@ -132,10 +131,10 @@ impl Fixture {
 
     pub(crate) async fn agent_for(&self, selection: Selection) -> Agent {
         let mut tasks = Tasks::default();
-        let line = Line::new(self.faults.clone());
+        let connection = Connection::new(self.faults.clone());
         let start_with = Start {
-            machines: line.client(self.machines.clone()),
-            target: line.client(match self.evicts_itself {
+            machines: connection.client(self.machines.clone()),
+            target: connection.client(match self.evicts_itself {
                 true => self.target.clone(),
                 false => self.cluster.client(self.target.clone()),
             }),
@@ -145,7 +144,7 @@ impl Fixture {
             metrics: Metrics::default(),
         };
         let started = start(start_with, &mut tasks).await.expect("both APIs are there");
-        Agent { tasks, line, reconciles: started.reconciles }
+        Agent { tasks, connection, reconciles: started.reconciles }
     }
 
     pub(crate) fn at(&self, second: i64) -> Timestamp {
@@ -244,7 +243,7 @@ impl Fixture {
                     Some(reply) if reply.outcome == outcome => {
                         return (self.second(), reply.message);
                     }
-                    _ => tokio::time::sleep(LOOK_EVERY).await,
+                    _ => tokio::time::sleep(POLL_INTERVAL).await,
                 }
             }
         };
@@ -386,21 +385,7 @@ fn api(client: &Client, object: &Value) -> Api<DynamicObject> {
     }
 }
 
-async fn teach(client: &Client, definition: &CustomResourceDefinition) {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let name = definition.metadata.name.clone().expect("a name");
-    api.create(&PostParams::default(), definition).await.expect("a good definition");
-    let established = |there: &CustomResourceDefinition| {
-        let conditions = there.status.as_ref().and_then(|status| status.conditions.as_ref());
-        let is = |one: &_| matches!(one, k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionCondition { type_, status, .. } if type_ == "Established" && status == "True");
-        conditions.is_some_and(|all| all.iter().any(is))
-    };
-    while !established(&api.get(&name).await.expect("it is there")) {
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-}
-
-/// The embedded engine attaches no volumes, so it has to be taught what that is.
+/// The embedded engine attaches no volumes, so this kind has to be installed.
 fn attachment_kind() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",

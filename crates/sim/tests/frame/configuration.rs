@@ -17,7 +17,7 @@ use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_rbac::User;
 use tokio::sync::Notify;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct Stage {
     _engine: Engine,
@@ -52,7 +52,9 @@ impl Stage {
     /// Puts another text in place, and waits until somebody was told.
     async fn put(&self, text: &str) {
         self.write(shared::CONFIG_MAP, text).await;
-        tokio::time::timeout(PATIENCE, self.changed.notified()).await.expect("it is read live");
+        tokio::time::timeout(CHANGE_TIMEOUT, self.changed.notified())
+            .await
+            .expect("it is read live");
     }
 
     async fn write(&self, name: &str, text: &str) {
@@ -80,36 +82,38 @@ async fn make_namespace(client: &Client) {
 
 #[tokio::test]
 async fn it_is_read_live_and_its_absence_is_the_defaults() {
-    let stage = Stage::new().await;
-    assert_eq!(stage.margin(), SignedDuration::from_mins(1));
-    stage.put("margin: 5m").await;
-    assert_eq!(stage.margin(), SignedDuration::from_mins(5));
-    stage.write("another", "margin: 9m").await;
-    stage.put("margin: 7m").await;
-    assert_eq!(stage.margin(), SignedDuration::from_mins(7), "another ConfigMap is not ours");
-    stage.maps.delete(shared::CONFIG_MAP, &DeleteParams::default()).await.expect("deleted");
-    tokio::time::timeout(PATIENCE, stage.changed.notified()).await.expect("it is read live");
-    assert_eq!(stage.margin(), SignedDuration::from_mins(1));
+    let fixture = Stage::new().await;
+    assert_eq!(fixture.margin(), SignedDuration::from_mins(1));
+    fixture.put("margin: 5m").await;
+    assert_eq!(fixture.margin(), SignedDuration::from_mins(5));
+    fixture.write("another", "margin: 9m").await;
+    fixture.put("margin: 7m").await;
+    assert_eq!(fixture.margin(), SignedDuration::from_mins(7), "another ConfigMap is not ours");
+    fixture.maps.delete(shared::CONFIG_MAP, &DeleteParams::default()).await.expect("deleted");
+    tokio::time::timeout(CHANGE_TIMEOUT, fixture.changed.notified())
+        .await
+        .expect("it is read live");
+    assert_eq!(fixture.margin(), SignedDuration::from_mins(1));
 }
 
 #[tokio::test]
 async fn a_bad_one_that_got_in_keeps_the_last_good_values_and_says_so() {
-    let stage = Stage::new().await;
-    stage.put("margin: 5m").await;
+    let fixture = Stage::new().await;
+    fixture.put("margin: 5m").await;
     for (text, named) in [
         ("margin: soon", "margin"),
         ("margn: 5m", "margin"),
         ("queryStep: 0s", "queryStep"),
         ("[not, a, map]", "lab.yaml"),
     ] {
-        stage.put(text).await;
-        assert_eq!(stage.margin(), SignedDuration::from_mins(5), "{text}");
-        let problem = stage.configuration.problem().expect("a problem");
+        fixture.put(text).await;
+        assert_eq!(fixture.margin(), SignedDuration::from_mins(5), "{text}");
+        let problem = fixture.configuration.problem().expect("a problem");
         assert!(problem.contains(named), "{text}: {problem}");
     }
-    stage.put("margin: 6m").await;
+    fixture.put("margin: 6m").await;
     assert_eq!(
-        (stage.margin(), stage.configuration.problem()),
+        (fixture.margin(), fixture.configuration.problem()),
         (SignedDuration::from_mins(6), None)
     );
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sojourn_sim::fault::Rates;
 use sojourn_sim::group::simulation::{GroupSimulation, Setting};
+use sojourn_sim::simulation::kill_after_each_write;
 
 use crate::fixture::{
     DAY, HOUR, MINUTE, SECOND, deadline, draining, gone, names, ready, require, simulation,
@@ -31,22 +32,20 @@ async fn renewed(simulation: &GroupSimulation, old: &[String], limit: Duration) 
 
 #[tokio::test(start_paused = true)]
 async fn killed_after_any_write_it_does_the_same() {
-    let mut kills = 0;
-    for writes in 1..=60 {
+    let kills = kill_after_each_write(async |write| {
         let simulation = GroupSimulation::new(Setting::default()).await;
         simulation.make_group("web", 2, short()).await;
         require(&simulation, 3, 1);
-        simulation.faults.kill_after(writes);
+        simulation.faults.kill_after(write);
         ready(&simulation, "web", 2).await;
         let old = names(&simulation);
         renewed(&simulation, &old, 3 * HOUR).await;
         simulation.assert_invariants();
-        assert_eq!(simulation.drivers.provider.machines().len(), 2, "killed after write {writes}");
-        if simulation.faults.kill_is_pending() {
-            break;
-        }
-        kills += 1;
-    }
+        let machines = simulation.drivers.provider.machines().len();
+        assert_eq!(machines, 2, "killed after write {write}");
+        simulation
+    })
+    .await;
     assert!(kills > 20, "only {kills} kills");
 }
 

@@ -35,7 +35,7 @@ async fn a_machine_is_there_until_its_object_is_known_to_be_deleted() {
     assert_eq!((names(&simulation).len(), simulation.drivers.provider.machines().len()), (3, 3));
     // Nobody knows whether it was: whoever takes over finds out.
     simulation.operator.kill();
-    simulation.faults.let_go();
+    simulation.faults.release();
     ready(&simulation, "web", 2).await;
     assert_eq!(simulation.drivers.provider.machines().len(), 2);
     simulation.assert_invariants();

@@ -15,7 +15,7 @@ use sojourn_apiserver::{Config, Engine, Hook, HookScope, Hooks};
 use sojourn_operator::admission::{self, Admission, Providers};
 use sojourn_rbac::User;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) fn user(name: &str, groups: &[&str]) -> Identity {
     let groups = groups.iter().map(|&group| group.to_owned()).collect();
@@ -31,12 +31,12 @@ pub(crate) async fn engine() -> (Engine, Client) {
     let engine = Engine::open(Config::in_memory().hooks(hooks)).await.expect("an engine opens");
     let client = engine.client(user("admin", &["system:masters"]));
     admission.connect(client.clone());
-    teach(&client).await;
+    install_kinds(&client).await;
     (engine, client)
 }
 
 /// Makes our kinds and roles known, and waits until they are.
-pub(crate) async fn teach(client: &Client) {
+pub(crate) async fn install_kinds(client: &Client) {
     let params = PatchParams::apply("test").force();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in sojourn_api::crds() {
@@ -48,7 +48,9 @@ pub(crate) async fn teach(client: &Client) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(PATIENCE, established).await.expect("it is established in time");
+        tokio::time::timeout(ESTABLISH_TIMEOUT, established)
+            .await
+            .expect("it is established in time");
     }
     for role in sojourn_api::roles() {
         let name = role.metadata.name.clone().expect("a role has a name");

@@ -35,7 +35,7 @@ async fn deleting_what_its_owner_has_just_deleted_is_no_failure() {
     let simulation = simulation_with_one(&expiring(), "").await;
     its_owner_is_faster(&simulation).await;
     let failures = simulation.operator.failures();
-    simulation.faults.let_go();
+    simulation.faults.release();
     simulation.pass(MINUTE).await;
     let looks = simulation.operator.reconciles();
     simulation.pass(DAY).await;
@@ -49,7 +49,7 @@ async fn another_one_by_that_name_is_not_meant() {
     let simulation = simulation_with_one(&expiring(), "").await;
     its_owner_is_faster(&simulation).await;
     simulation.lend(&key("one"), &template(), json!({})).await;
-    simulation.faults.let_go();
+    simulation.faults.release();
     simulation.pass(DAY).await;
     assert!(simulation.instance(&key("one")).await.is_some());
     simulation.assert_invariants();

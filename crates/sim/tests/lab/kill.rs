@@ -10,6 +10,7 @@ use sojourn_sim::lab::drivers::MailMode;
 use sojourn_sim::lab::invariants::Policy;
 use sojourn_sim::lab::people::Design;
 use sojourn_sim::lab::simulation::{CONFIG, LabSimulation, Setting};
+use sojourn_sim::simulation::kill_after_each_write;
 
 use crate::fixture::{DAY, HOUR, MINUTE, alerts, hours, key, status, template, told, with};
 
@@ -44,23 +45,16 @@ fn told_once(simulation: &LabSimulation) -> Vec<&'static str> {
 
 #[tokio::test(start_paused = true)]
 async fn killed_after_any_write_it_does_the_same() {
-    let mut kills = 0;
-    for writes in 1.. {
+    let kills = kill_after_each_write(async |write| {
         let setting = Setting { config: format!("{CONFIG}{SHORT}"), ..Setting::default() };
         let simulation = with(&short(), setting).await;
         simulation.pass(MINUTE).await;
-        simulation.faults.kill_after(writes);
+        simulation.faults.kill_after(write);
         life(&simulation).await;
-        assert_eq!(told_once(&simulation), WHOLE_LIFE, "killed after write {writes}");
-        if simulation.faults.kill_is_pending() {
-            break;
-        }
-        kills += 1;
-        // What is written every five minutes would make this endless.
-        if kills == 60 {
-            break;
-        }
-    }
+        assert_eq!(told_once(&simulation), WHOLE_LIFE, "killed after write {write}");
+        simulation
+    })
+    .await;
     assert!(kills > 20, "only {kills} kills");
 }
 
@@ -96,7 +90,7 @@ async fn a_restart_while_the_operator_is_down_begins_the_ladder_anew() {
     simulation.assert_invariants();
 }
 
-/// It was stopped with the operator's last breath, and its owner started it again.
+/// The operator stopped it right before it was killed, and its owner started it again.
 #[tokio::test(start_paused = true)]
 async fn what_its_owner_started_after_the_kill_is_not_stopped_again() {
     let setting = Setting { config: format!("{CONFIG}{SHORT}"), ..Setting::default() };

@@ -243,9 +243,9 @@ async fn a_mail_that_fails_is_not_sent_again_before_the_failure_is_on_record() {
     tokio::time::timeout(HOUR, simulation.faults.until_held()).await.expect("a status is written");
     let refused = simulation.checker.lock().counts().refused_notices;
     // Somebody else was faster, and the operator has not heard of it.
-    simulation.faults.deafen();
+    simulation.faults.silence_watches();
     simulation.change(&key("one"), &json!({"metadata": {"labels": {"a": "b"}}})).await;
-    simulation.faults.let_go();
+    simulation.faults.release();
     simulation.pass(MINUTE).await;
     let again = simulation.checker.lock().counts().refused_notices - refused;
     assert!(again <= 1, "{again} attempts within a minute");

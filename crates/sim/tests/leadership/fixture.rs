@@ -22,12 +22,12 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::network::{Weather, Wire};
+use crate::network::{Connection, NetworkState};
 
 /// How often a leader does something.
-const BEAT: Duration = Duration::from_secs(2);
+const WRITE_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a replica needs to notice that it must stop: what it does then is the fence's to refuse.
-const SLUGGISH: Duration = Duration::from_secs(20);
+const STOP_DELAY: Duration = Duration::from_secs(20);
 
 pub(crate) struct Fixture {
     engine: Engine,
@@ -37,7 +37,7 @@ pub(crate) struct Fixture {
 
 /// A time in which a replica acted, by its own account.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reign {
+pub(crate) struct ActingPeriod {
     pub(crate) from: Instant,
     pub(crate) to: Option<Instant>,
 }
@@ -45,17 +45,17 @@ pub(crate) struct Reign {
 /// A process that is started, stopped and killed.
 pub(crate) struct Replica {
     name: String,
-    pub(crate) wire: Arc<Wire>,
+    pub(crate) connection: Arc<Connection>,
     pub(crate) clock: Arc<ShiftedClock>,
     pub(crate) metrics: Metrics,
-    reigns: Arc<Mutex<Vec<Reign>>>,
+    acting_periods: Arc<Mutex<Vec<ActingPeriod>>>,
     process: Option<Process>,
 }
 
 struct Process {
     running: JoinHandle<()>,
     stop: Arc<Notify>,
-    wire: Arc<Wire>,
+    connection: Arc<Connection>,
 }
 
 /// A clock that differs from the others'.
@@ -121,7 +121,7 @@ impl Fixture {
     }
 
     pub(crate) fn acts(&self, number: usize) -> bool {
-        self.replicas[number].reigns().last().is_some_and(|reign| reign.to.is_none())
+        self.replicas[number].acting_periods().last().is_some_and(|period| period.to.is_none())
     }
 
     /// Waits until somebody acts, who is not `other`.
@@ -162,13 +162,13 @@ impl Fixture {
                 if a == b {
                     continue;
                 }
-                for theirs in other.reigns() {
+                for theirs in other.acting_periods() {
                     let end = theirs.to.unwrap_or(now);
-                    for ours in one.reigns() {
+                    for ours in one.acting_periods() {
                         let overlap = ours.from < end && theirs.from < ours.to.unwrap_or(now);
                         assert!(!overlap, "{a} {ours:?} and {b} {theirs:?}");
                     }
-                    for at in one.wire.arrivals() {
+                    for at in one.connection.arrivals() {
                         assert!(
                             !(theirs.from <= at && at < end),
                             "{a} wrote at {at:?}: {theirs:?}"
@@ -184,19 +184,19 @@ impl Replica {
     fn new(name: String) -> Self {
         Self {
             name,
-            wire: Arc::default(),
+            connection: Arc::default(),
             clock: Arc::new(ShiftedClock {
                 true_time: VirtualClock::starting_at(BEGIN),
                 shift: Mutex::default(),
             }),
             metrics: Metrics::default(),
-            reigns: Arc::default(),
+            acting_periods: Arc::default(),
             process: None,
         }
     }
 
-    pub(crate) fn reigns(&self) -> Vec<Reign> {
-        self.reigns.lock().expect("no panic inside").clone()
+    pub(crate) fn acting_periods(&self) -> Vec<ActingPeriod> {
+        self.acting_periods.lock().expect("no panic inside").clone()
     }
 
     fn start(&mut self, client: Client) {
@@ -208,20 +208,20 @@ impl Replica {
         let stop = Arc::new(Notify::new());
         let life = Life {
             identity: self.name.clone(),
-            client: self.wire.client(client),
+            client: self.connection.client(client),
             clock: self.clock.clone(),
             metrics: self.metrics.clone(),
-            reigns: self.reigns.clone(),
+            acting_periods: self.acting_periods.clone(),
             stop: stop.clone(),
         };
         let running = tokio::spawn(life.run());
-        self.process = Some(Process { running, stop, wire: self.wire.clone() });
+        self.process = Some(Process { running, stop, connection: self.connection.clone() });
     }
 
     /// As `kill -9`: nothing more is sent.
     pub(crate) fn kill(&mut self) {
         let Some(process) = self.process.take() else { return };
-        process.wire.set(Weather::Silent);
+        process.connection.set(NetworkState::Silent);
         process.running.abort();
     }
 
@@ -248,7 +248,7 @@ struct Life {
     client: Client,
     clock: Arc<ShiftedClock>,
     metrics: Metrics,
-    reigns: Arc<Mutex<Vec<Reign>>>,
+    acting_periods: Arc<Mutex<Vec<ActingPeriod>>>,
     stop: Arc<Notify>,
 }
 
@@ -282,21 +282,21 @@ impl Life {
 
     /// Acts, and answers whether somebody wants it to stop.
     async fn act(&self, term: &LeaderTerm) -> bool {
-        let reigning = Reigning::begin(&self.reigns);
+        let period = RecordedPeriod::begin(&self.acting_periods);
         let (client, fence) = (self.client.clone(), term.fence().clone());
-        let beating = tokio::spawn(beat(fence.client(client)));
+        let writing = tokio::spawn(write_periodically(fence.client(client)));
         let stopped = tokio::select! {
             biased;
             () = term.over() => false,
             () = self.stop.notified() => true,
         };
-        drop(reigning);
+        drop(period);
         if stopped {
-            beating.abort();
+            writing.abort();
         } else {
             tokio::spawn(async move {
-                tokio::time::sleep(SLUGGISH).await;
-                beating.abort();
+                tokio::time::sleep(STOP_DELAY).await;
+                writing.abort();
             });
         }
         stopped
@@ -304,7 +304,7 @@ impl Life {
 }
 
 /// Writes all the time. What fails is of no interest.
-async fn beat(client: Client) {
+async fn write_periodically(client: Client) {
     let maps: Api<ConfigMap> = Api::namespaced(client, shared::NAMESPACE);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"beat": "1"}});
     loop {
@@ -312,22 +312,25 @@ async fn beat(client: Client) {
         let map = Patch::Apply(&map);
         // Each of its own, so that a slow one does not keep the next one.
         let maps = maps.clone();
-        let _ = tokio::time::timeout(BEAT, maps.patch("beat", &params, &map)).await;
-        tokio::time::sleep(BEAT).await;
+        let _ = tokio::time::timeout(WRITE_INTERVAL, maps.patch("beat", &params, &map)).await;
+        tokio::time::sleep(WRITE_INTERVAL).await;
     }
 }
 
 /// Ends when it is dropped, as when the process is killed.
-struct Reigning(Arc<Mutex<Vec<Reign>>>);
+struct RecordedPeriod(Arc<Mutex<Vec<ActingPeriod>>>);
 
-impl Reigning {
-    fn begin(reigns: &Arc<Mutex<Vec<Reign>>>) -> Self {
-        reigns.lock().expect("no panic inside").push(Reign { from: Instant::now(), to: None });
-        Self(reigns.clone())
+impl RecordedPeriod {
+    fn begin(acting_periods: &Arc<Mutex<Vec<ActingPeriod>>>) -> Self {
+        acting_periods
+            .lock()
+            .expect("no panic inside")
+            .push(ActingPeriod { from: Instant::now(), to: None });
+        Self(acting_periods.clone())
     }
 }
 
-impl Drop for Reigning {
+impl Drop for RecordedPeriod {
     fn drop(&mut self) {
         if let Some(last) = self.0.lock().expect("no panic inside").last_mut() {
             last.to = Some(Instant::now());

@@ -13,9 +13,9 @@ use tower::Service;
 
 /// What becomes of requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum Weather {
+pub(crate) enum NetworkState {
     #[default]
-    Fair,
+    Healthy,
     /// They fail at once.
     Cut,
     /// They are never answered and never arrive.
@@ -23,23 +23,23 @@ pub(crate) enum Weather {
     /// They arrive late, even when nobody waits for them any more, and the answer is late, too.
     Slow { there: Duration, back: Duration },
     /// They arrive, and the answer is lost.
-    Deaf,
+    AnswersLost,
 }
 
 /// One replica's connection. What it wrote is noted when it arrives.
 #[derive(Debug, Default)]
-pub(crate) struct Wire {
-    weather: Mutex<Weather>,
+pub(crate) struct Connection {
+    state: Mutex<NetworkState>,
     arrivals: Mutex<Vec<Instant>>,
 }
 
-impl Wire {
-    pub(crate) fn set(&self, weather: Weather) {
-        *self.weather.lock().expect("no panic inside") = weather;
+impl Connection {
+    pub(crate) fn set(&self, state: NetworkState) {
+        *self.state.lock().expect("no panic inside") = state;
     }
 
-    fn weather(&self) -> Weather {
-        *self.weather.lock().expect("no panic inside")
+    fn state(&self) -> NetworkState {
+        *self.state.lock().expect("no panic inside")
     }
 
     /// When something arrived that only a leader may write.
@@ -48,14 +48,14 @@ impl Wire {
     }
 
     pub(crate) fn client(self: &Arc<Self>, inner: Client) -> Client {
-        Client::new(Wired { inner, wire: self.clone() }, "default")
+        Client::new(Wired { inner, connection: self.clone() }, "default")
     }
 }
 
 #[derive(Clone)]
 struct Wired {
     inner: Client,
-    wire: Arc<Wire>,
+    connection: Arc<Connection>,
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -70,27 +70,29 @@ impl Service<Request<Body>> for Wired {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let Self { inner, wire } = self.clone();
+        let Self { inner, connection } = self.clone();
         Box::pin(async move {
-            let weather = wire.weather();
-            let (there, back) = match weather {
-                Weather::Fair | Weather::Deaf => (Duration::ZERO, Duration::ZERO),
-                Weather::Slow { there, back } => (there, back),
-                Weather::Cut => return Err("connection refused".into()),
-                Weather::Silent => return std::future::pending().await,
+            let state = connection.state();
+            let (there, back) = match state {
+                NetworkState::Healthy | NetworkState::AnswersLost => {
+                    (Duration::ZERO, Duration::ZERO)
+                }
+                NetworkState::Slow { there, back } => (there, back),
+                NetworkState::Cut => return Err("connection refused".into()),
+                NetworkState::Silent => return std::future::pending().await,
             };
             // What was sent arrives, whether or not somebody still waits for the answer.
             let arrived = tokio::spawn(async move {
                 tokio::time::sleep(there).await;
                 if request.uri().path().contains("/configmaps") {
-                    wire.arrivals.lock().expect("no panic inside").push(Instant::now());
+                    connection.arrivals.lock().expect("no panic inside").push(Instant::now());
                 }
                 inner.send(request).await
             });
             let answer = arrived.await??;
             tokio::time::sleep(back).await;
-            match weather {
-                Weather::Deaf => Err("connection reset".into()),
+            match state {
+                NetworkState::AnswersLost => Err("connection reset".into()),
                 _ => Ok(answer),
             }
         })

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sojourn_operator::leadership::{LEASE_DURATION, RENEW_DEADLINE};
 
 use crate::fixture::Fixture;
-use crate::network::Weather;
+use crate::network::NetworkState;
 
 const REPLICAS: usize = 3;
 /// What is on its way for longer may arrive when another acts.
@@ -18,7 +18,7 @@ const RECOVERY: Duration = Duration::from_secs(360);
 
 #[derive(Debug, Clone)]
 enum Happening {
-    Weather(usize, Weather),
+    NetworkState(usize, NetworkState),
     Kill(usize),
     Stop(usize),
     Start(usize),
@@ -27,16 +27,16 @@ enum Happening {
     Delete,
 }
 
-fn weather() -> impl Strategy<Value = Weather> {
-    let slow = (0..=SLOWEST, 0_u64..8000).prop_map(|(there, back)| Weather::Slow {
+fn state() -> impl Strategy<Value = NetworkState> {
+    let slow = (0..=SLOWEST, 0_u64..8000).prop_map(|(there, back)| NetworkState::Slow {
         there: Duration::from_millis(there),
         back: Duration::from_millis(back),
     });
     prop_oneof![
-        3 => Just(Weather::Fair),
-        2 => Just(Weather::Cut),
-        2 => Just(Weather::Silent),
-        1 => Just(Weather::Deaf),
+        3 => Just(NetworkState::Healthy),
+        2 => Just(NetworkState::Cut),
+        2 => Just(NetworkState::Silent),
+        1 => Just(NetworkState::AnswersLost),
         3 => slow,
     ]
 }
@@ -61,7 +61,7 @@ fn edit() -> impl Strategy<Value = Value> {
 
 fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
-        6 => (0..REPLICAS, weather()).prop_map(|(number, weather)| Happening::Weather(number, weather)),
+        6 => (0..REPLICAS, state()).prop_map(|(number, state)| Happening::NetworkState(number, state)),
         2 => (0..REPLICAS).prop_map(Happening::Kill),
         2 => (0..REPLICAS).prop_map(Happening::Stop),
         4 => (0..REPLICAS).prop_map(Happening::Start),
@@ -71,37 +71,37 @@ fn happening() -> impl Strategy<Value = Happening> {
     ]
 }
 
-async fn happen(stage: &mut Fixture, what: &Happening) {
+async fn happen(fixture: &mut Fixture, what: &Happening) {
     match what {
-        Happening::Weather(number, weather) => stage.replicas[*number].wire.set(*weather),
-        Happening::Kill(number) => stage.replicas[*number].kill(),
-        Happening::Stop(number) => stage.replicas[*number].stop().await,
+        Happening::NetworkState(number, state) => fixture.replicas[*number].connection.set(*state),
+        Happening::Kill(number) => fixture.replicas[*number].kill(),
+        Happening::Stop(number) => fixture.replicas[*number].stop().await,
         Happening::Start(number) => {
-            stage.replicas[*number].wire.set(Weather::Fair);
-            stage.start(*number);
+            fixture.replicas[*number].connection.set(NetworkState::Healthy);
+            fixture.start(*number);
         }
         Happening::Clock(number, by) => {
-            stage.replicas[*number].clock.shift(SignedDuration::from_secs(*by));
+            fixture.replicas[*number].clock.shift(SignedDuration::from_secs(*by));
         }
-        Happening::Edit(change) => stage.edit(change).await,
-        Happening::Delete => stage.delete_lease().await,
+        Happening::Edit(change) => fixture.edit(change).await,
+        Happening::Delete => fixture.delete_lease().await,
     }
 }
 
 async fn run(schedule: &[(u64, Happening)]) {
-    let mut stage = Fixture::new(REPLICAS).await;
-    stage.start_all();
+    let mut fixture = Fixture::new(REPLICAS).await;
+    fixture.start_all();
     for (wait, what) in schedule {
         tokio::time::sleep(Duration::from_millis(*wait)).await;
-        happen(&mut stage, what).await;
+        happen(&mut fixture, what).await;
     }
     for number in 0..REPLICAS {
-        happen(&mut stage, &Happening::Start(number)).await;
+        happen(&mut fixture, &Happening::Start(number)).await;
     }
-    stage.leader_within(RECOVERY, None).await;
+    fixture.leader_within(RECOVERY, None).await;
     tokio::time::sleep(2 * LEASE_DURATION).await;
-    assert!(stage.leader().is_some(), "it does not last: {:?}", stage.lease().await);
-    stage.assert_one_at_a_time();
+    assert!(fixture.leader().is_some(), "it does not last: {:?}", fixture.lease().await);
+    fixture.assert_one_at_a_time();
 }
 
 /// More of them with `PROPTEST_CASES`.

@@ -8,16 +8,16 @@ use sojourn_operator::leadership::{LEASE_DURATION, RENEW_DEADLINE, RETRY_INTERVA
 use tokio::time::Instant;
 
 use crate::fixture::Fixture;
-use crate::network::Weather;
+use crate::network::NetworkState;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Two replicas, one of which leads.
 async fn led() -> (Fixture, usize) {
-    let mut stage = Fixture::new(2).await;
-    stage.start_all();
-    let leader = stage.leader_within(LEASE_DURATION + RETRY_INTERVAL, None).await;
-    (stage, leader)
+    let mut fixture = Fixture::new(2).await;
+    fixture.start_all();
+    let leader = fixture.leader_within(LEASE_DURATION + RETRY_INTERVAL, None).await;
+    (fixture, leader)
 }
 
 async fn pass(span: Duration) {
@@ -26,15 +26,15 @@ async fn pass(span: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn one_of_two_leads_and_the_lease_says_who() {
-    let (stage, leader) = led().await;
+    let (fixture, leader) = led().await;
     pass(60 * SECOND).await;
-    assert_eq!(stage.leader(), Some(leader));
-    assert_eq!(stage.replicas[leader].reigns().len(), 1);
-    assert_eq!(stage.replicas[1 - leader].reigns().len(), 0);
-    assert_eq!(stage.replicas[leader].gauge(), "sojourn_leader 1");
-    assert_eq!(stage.replicas[1 - leader].gauge(), "sojourn_leader 0");
-    assert!(stage.replicas[leader].wire.arrivals().len() > 20);
-    let spec = stage.lease().await.and_then(|lease| lease.spec).expect("a lease");
+    assert_eq!(fixture.leader(), Some(leader));
+    assert_eq!(fixture.replicas[leader].acting_periods().len(), 1);
+    assert_eq!(fixture.replicas[1 - leader].acting_periods().len(), 0);
+    assert_eq!(fixture.replicas[leader].gauge(), "sojourn_leader 1");
+    assert_eq!(fixture.replicas[1 - leader].gauge(), "sojourn_leader 0");
+    assert!(fixture.replicas[leader].connection.arrivals().len() > 20);
+    let spec = fixture.lease().await.and_then(|lease| lease.spec).expect("a lease");
     assert_eq!(spec.holder_identity, Some(format!("replica-{leader}")));
     assert_eq!(spec.lease_duration_seconds, Some(15));
     assert_eq!(spec.lease_transitions, Some(1));
@@ -45,105 +45,111 @@ async fn one_of_two_leads_and_the_lease_says_who() {
 
 #[tokio::test(start_paused = true)]
 async fn another_takes_over_from_one_that_was_killed() {
-    let (mut stage, first) = led().await;
+    let (mut fixture, first) = led().await;
     pass(30 * SECOND).await;
-    stage.replicas[first].kill();
-    let second = stage.leader_within(LEASE_DURATION + RETRY_INTERVAL + SECOND, Some(first)).await;
-    stage.replicas[first].wire.set(Weather::Fair);
-    stage.start(first);
+    fixture.replicas[first].kill();
+    let second = fixture.leader_within(LEASE_DURATION + RETRY_INTERVAL + SECOND, Some(first)).await;
+    fixture.replicas[first].connection.set(NetworkState::Healthy);
+    fixture.start(first);
     pass(60 * SECOND).await;
-    assert_eq!(stage.leader(), Some(second), "who comes back stands by");
-    let spec = stage.lease().await.and_then(|lease| lease.spec).expect("a lease");
+    assert_eq!(fixture.leader(), Some(second), "who comes back stands by");
+    let spec = fixture.lease().await.and_then(|lease| lease.spec).expect("a lease");
     assert_eq!(spec.lease_transitions, Some(2));
-    stage.assert_one_at_a_time();
+    fixture.assert_one_at_a_time();
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_that_cannot_renew_stops_before_another_begins() {
-    for weather in [
-        Weather::Cut,
-        Weather::Silent,
-        Weather::Slow { there: 30 * SECOND, back: Duration::ZERO },
-        Weather::Slow { there: Duration::ZERO, back: 30 * SECOND },
+    for state in [
+        NetworkState::Cut,
+        NetworkState::Silent,
+        NetworkState::Slow { there: 30 * SECOND, back: Duration::ZERO },
+        NetworkState::Slow { there: Duration::ZERO, back: 30 * SECOND },
     ] {
-        let (stage, first) = led().await;
+        let (fixture, first) = led().await;
         pass(30 * SECOND).await;
         let begun = Instant::now();
-        stage.replicas[first].wire.set(weather);
-        let second = stage.leader_within(3 * LEASE_DURATION, Some(first)).await;
-        let stopped = stage.replicas[first].reigns()[0].to.expect("it stopped");
-        let taken = stage.replicas[second].reigns()[0].from;
-        assert!(stopped <= begun + RENEW_DEADLINE, "{weather:?}: {:?}", stopped - begun);
+        fixture.replicas[first].connection.set(state);
+        let second = fixture.leader_within(3 * LEASE_DURATION, Some(first)).await;
+        let stopped = fixture.replicas[first].acting_periods()[0].to.expect("it stopped");
+        let taken = fixture.replicas[second].acting_periods()[0].from;
+        assert!(stopped <= begun + RENEW_DEADLINE, "{state:?}: {:?}", stopped - begun);
         let gap = taken - stopped;
-        assert!(gap >= LEASE_DURATION - RENEW_DEADLINE, "{weather:?}: {gap:?}");
-        stage.replicas[first].wire.set(Weather::Fair);
+        assert!(gap >= LEASE_DURATION - RENEW_DEADLINE, "{state:?}: {gap:?}");
+        fixture.replicas[first].connection.set(NetworkState::Healthy);
         pass(60 * SECOND).await;
-        assert_eq!(stage.leader(), Some(second), "{weather:?}");
-        if !matches!(weather, Weather::Slow { there, .. } if there > Duration::ZERO) {
-            stage.assert_one_at_a_time();
+        assert_eq!(fixture.leader(), Some(second), "{state:?}");
+        if !matches!(state, NetworkState::Slow { there, .. } if there > Duration::ZERO) {
+            fixture.assert_one_at_a_time();
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_the_api_heals() {
-    let (stage, first) = led().await;
-    for replica in &stage.replicas {
-        replica.wire.set(Weather::Cut);
+    let (fixture, first) = led().await;
+    for replica in &fixture.replicas {
+        replica.connection.set(NetworkState::Cut);
     }
     pass(600 * SECOND).await;
-    assert!(!stage.acts(first) && stage.leader().is_none());
-    assert_eq!(stage.replicas[first].gauge(), "sojourn_leader 0");
-    for replica in &stage.replicas {
-        replica.wire.set(Weather::Fair);
+    assert!(!fixture.acts(first) && fixture.leader().is_none());
+    assert_eq!(fixture.replicas[first].gauge(), "sojourn_leader 0");
+    for replica in &fixture.replicas {
+        replica.connection.set(NetworkState::Healthy);
     }
-    stage.leader_within(2 * RETRY_INTERVAL, None).await;
-    stage.assert_one_at_a_time();
+    fixture.leader_within(2 * RETRY_INTERVAL, None).await;
+    fixture.assert_one_at_a_time();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_short_outage_is_not_noticed() {
-    let (stage, leader) = led().await;
-    for weather in [Weather::Cut, Weather::Silent, Weather::Deaf] {
-        stage.replicas[leader].wire.set(weather);
+    let (fixture, leader) = led().await;
+    for state in [NetworkState::Cut, NetworkState::Silent, NetworkState::AnswersLost] {
+        fixture.replicas[leader].connection.set(state);
         pass(5 * SECOND).await;
-        stage.replicas[leader].wire.set(Weather::Fair);
+        fixture.replicas[leader].connection.set(NetworkState::Healthy);
         pass(30 * SECOND).await;
     }
-    assert_eq!((stage.leader(), stage.replicas[leader].reigns().len()), (Some(leader), 1));
+    assert_eq!(
+        (fixture.leader(), fixture.replicas[leader].acting_periods().len()),
+        (Some(leader), 1)
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn somebodys_label_is_kept_and_ends_nothing() {
-    let (stage, leader) = led().await;
+    let (fixture, leader) = led().await;
     for round in 0..20 {
-        stage.edit(&json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
+        fixture.edit(&json!({"metadata": {"labels": {"round": round.to_string()}}})).await;
         pass(3 * SECOND).await;
     }
-    assert_eq!((stage.leader(), stage.replicas[leader].reigns().len()), (Some(leader), 1));
-    let labels = stage.lease().await.and_then(|lease| lease.metadata.labels).expect("labels");
+    assert_eq!(
+        (fixture.leader(), fixture.replicas[leader].acting_periods().len()),
+        (Some(leader), 1)
+    );
+    let labels = fixture.lease().await.and_then(|lease| lease.metadata.labels).expect("labels");
     assert_eq!(labels.get("round").map(String::as_str), Some("19"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_released_is_handed_over_at_once() {
-    let (mut stage, first) = led().await;
+    let (mut fixture, first) = led().await;
     pass(30 * SECOND).await;
-    stage.replicas[first].stop().await;
-    let spec = stage.lease().await.and_then(|lease| lease.spec).expect("a lease");
+    fixture.replicas[first].stop().await;
+    let spec = fixture.lease().await.and_then(|lease| lease.spec).expect("a lease");
     assert_eq!(spec.holder_identity.as_deref().unwrap_or_default(), "");
-    stage.leader_within(RETRY_INTERVAL + SECOND, Some(first)).await;
-    stage.assert_one_at_a_time();
+    fixture.leader_within(RETRY_INTERVAL + SECOND, Some(first)).await;
+    fixture.assert_one_at_a_time();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_deleted_ends_one_reign_before_the_next() {
-    let (stage, first) = led().await;
+    let (fixture, first) = led().await;
     pass(30 * SECOND).await;
-    stage.replicas[first].wire.set(Weather::Silent);
-    stage.delete_lease().await;
-    stage.leader_within(2 * LEASE_DURATION, Some(first)).await;
-    stage.assert_one_at_a_time();
+    fixture.replicas[first].connection.set(NetworkState::Silent);
+    fixture.delete_lease().await;
+    fixture.leader_within(2 * LEASE_DURATION, Some(first)).await;
+    fixture.assert_one_at_a_time();
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,17 +170,17 @@ async fn garbage_in_the_lease_lets_nobody_act_beside_the_leader() {
         json!({"spec": {"holderIdentity": "x".repeat(10_000)}}),
     ] {
         for reachable in [true, false] {
-            let (stage, leader) = led().await;
+            let (fixture, leader) = led().await;
             pass(30 * SECOND).await;
             if !reachable {
-                stage.replicas[leader].wire.set(Weather::Silent);
+                fixture.replicas[leader].connection.set(NetworkState::Silent);
             }
-            stage.edit(&garbage).await;
+            fixture.edit(&garbage).await;
             pass(2 * LEASE_DURATION).await;
-            stage.leader_within(300 * SECOND, None).await;
+            fixture.leader_within(300 * SECOND, None).await;
             pass(LEASE_DURATION).await;
-            assert!(stage.leader().is_some(), "{garbage}, leader reachable: {reachable}");
-            stage.assert_one_at_a_time();
+            assert!(fixture.leader().is_some(), "{garbage}, leader reachable: {reachable}");
+            fixture.assert_one_at_a_time();
         }
     }
 }
@@ -182,18 +188,21 @@ async fn garbage_in_the_lease_lets_nobody_act_beside_the_leader() {
 /// A machine that slept goes on as if nothing was; its wall clock tells.
 #[tokio::test(start_paused = true)]
 async fn a_leader_whose_clock_leapt_writes_nothing_until_it_has_renewed() {
-    let (stage, leader) = led().await;
+    let (fixture, leader) = led().await;
     pass(30 * SECOND).await;
-    let replica = &stage.replicas[leader];
-    replica.wire.set(Weather::Cut);
+    let replica = &fixture.replicas[leader];
+    replica.connection.set(NetworkState::Cut);
     pass(SECOND).await;
-    let before = replica.wire.arrivals().len();
+    let before = replica.connection.arrivals().len();
     replica.clock.shift(SignedDuration::from_hours(1));
-    replica.wire.set(Weather::Slow { there: 2 * SECOND, back: Duration::ZERO });
+    replica.connection.set(NetworkState::Slow { there: 2 * SECOND, back: Duration::ZERO });
     pass(Duration::from_millis(1500)).await;
-    assert_eq!(replica.wire.arrivals().len(), before);
-    replica.wire.set(Weather::Fair);
+    assert_eq!(replica.connection.arrivals().len(), before);
+    replica.connection.set(NetworkState::Healthy);
     pass(10 * SECOND).await;
-    assert!(stage.replicas[leader].wire.arrivals().len() > before);
-    assert_eq!((stage.leader(), stage.replicas[leader].reigns().len()), (Some(leader), 1));
+    assert!(fixture.replicas[leader].connection.arrivals().len() > before);
+    assert_eq!(
+        (fixture.leader(), fixture.replicas[leader].acting_periods().len()),
+        (Some(leader), 1)
+    );
 }

@@ -1,4 +1,4 @@
-//! Checks each thing that the controllers did, by the truth alone.
+//! Checks each thing that the controllers did, by what the simulation recorded alone.
 
 use jiff::{SignedDuration, Timestamp};
 use sojourn_api::lab::LabConfig;
@@ -86,11 +86,11 @@ impl InstanceChecker {
     /// The least that was asked for at `at`; nothing, if nothing allowed the action then.
     fn asked(
         &self,
-        life: &InstanceHistory,
+        history: &InstanceHistory,
         ladder: LadderRules,
         at: Timestamp,
     ) -> Option<RequiredPolicy> {
-        let designs = self.designs.get(&life.template)?.during(lately(at), at);
+        let designs = self.designs.get(&history.template)?.during(lately(at), at);
         let policies: Vec<Policy> = designs.flatten().map(|design| design.policy).collect();
         let configs: Vec<_> = self.config.during(lately(at), at).collect();
         if !configs.iter().any(|config| (ladder.enabled)(config)) {
@@ -130,7 +130,7 @@ impl InstanceChecker {
 
     /// The sources that every template here requires.
     fn required(&self) -> Vec<&SourceVisibility> {
-        self.sights.values().collect()
+        self.sources.values().collect()
     }
 
     /// How long it takes until the ingress's use is known: a tick, and the step that is looked at
@@ -140,79 +140,82 @@ impl InstanceChecker {
         config.activity_interval + config.query_step * 2 + SignedDuration::from_mins(1)
     }
 
-    pub(super) fn check_holds(&mut self, life: &InstanceHistory) {
+    pub(super) fn check_holds(&mut self, history: &InstanceHistory) {
         let now = self.now();
-        if is_paused(&life.last) {
-            self.violated(Invariant::PauseHolds, &life.key, "it is paused".to_owned());
+        if is_paused(&history.last) {
+            self.violated(Invariant::PauseHolds, &history.key, "it is paused".to_owned());
         }
-        if let Some(until) = life.kept_until.filter(|until| now < *until)
-            && status(&life.last).stop_reason
+        if let Some(until) = history.kept_until.filter(|until| now < *until)
+            && status(&history.last).stop_reason
                 != Some(sojourn_api::lab::status::StopReason::Terminated)
         {
-            let words = format!("it is kept until {until}");
-            self.violated(Invariant::KeepHolds, &life.key, words);
+            let message = format!("it is kept until {until}");
+            self.violated(Invariant::KeepHolds, &history.key, message);
         }
     }
 
-    fn check_opt_out(&mut self, life: &InstanceHistory, ladder: LadderRules) {
+    fn check_opt_out(&mut self, history: &InstanceHistory, ladder: LadderRules) {
         let now = self.now();
-        let Some(history) = self.opted_out.get(&*life.key.namespace) else { return };
-        if history.during(lately(now), now).all(|out| out[ladder.opt_out]) {
-            let words = format!("its namespace has opted out of {}", ladder.name);
-            self.violated(Invariant::OptOutHolds, &life.key, words);
+        let Some(opt_outs) = self.opted_out.get(&*history.key.namespace) else { return };
+        if opt_outs.during(lately(now), now).all(|out| out[ladder.opt_out]) {
+            let message = format!("its namespace has opted out of {}", ladder.name);
+            self.violated(Invariant::OptOutHolds, &history.key, message);
         }
     }
 
-    fn check_promise(&mut self, life: &InstanceHistory, ladder: LadderRules) {
+    fn check_announced_deadline(&mut self, history: &InstanceHistory, ladder: LadderRules) {
         let now = self.now();
-        if let Some(deadline) = life.promised(ladder.name).filter(|deadline| now < *deadline) {
-            let words = format!("its owner was told {deadline}");
-            self.violated(Invariant::DeadlineKept, &life.key, words);
+        if let Some(deadline) =
+            history.announced_deadline(ladder.name).filter(|deadline| now < *deadline)
+        {
+            let message = format!("its owner was told {deadline}");
+            self.violated(Invariant::DeadlineKept, &history.key, message);
         }
     }
 
     /// A running instance was stopped or deleted because nobody used it.
-    pub(super) fn check_idle(&mut self, life: &InstanceHistory) {
+    pub(super) fn check_idle(&mut self, history: &InstanceHistory) {
         let now = self.now();
-        self.check_opt_out(life, IDLE);
-        self.check_promise(life, IDLE);
+        self.check_opt_out(history, IDLE);
+        self.check_announced_deadline(history, IDLE);
         let late = self.reporting_delay();
-        let sights = self.sights.iter().map(|(source, sight)| (source.to_string(), sight));
-        let all = sights.chain([("the metrics server".to_owned(), &self.metrics)]);
-        let blind = all.into_iter().find_map(|(name, sight)| {
-            let since = sight.blind_since()?;
+        let sources =
+            self.sources.iter().map(|(source, visibility)| (source.to_string(), visibility));
+        let all = sources.chain([("the metrics server".to_owned(), &self.metrics)]);
+        let blind = all.into_iter().find_map(|(name, visibility)| {
+            let since = visibility.blind_since()?;
             (now.duration_since(since) > late).then(|| format!("{name} is blind since {since}"))
         });
-        if let Some(words) = blind {
-            self.violated(Invariant::NotWhileBlind, &life.key, words);
+        if let Some(message) = blind {
+            self.violated(Invariant::NotWhileBlind, &history.key, message);
         }
         let known = |one: &super::instance_history::InstanceUse| {
             one.source == source::GATEWAY || now.duration_since(one.at) > late
         };
-        let since = life.idle_since(known);
+        let since = history.idle_since(known);
         // A warning of the time in which the last use was not known yet is one of an earlier ladder.
         let from = since.checked_add(late).unwrap_or(Timestamp::MAX);
-        self.check_climb(life, IDLE, since, from);
+        self.check_climb(history, IDLE, since, from);
     }
 
     /// A stopped instance was deleted.
-    pub(super) fn check_stopped(&mut self, life: &InstanceHistory) {
-        self.check_opt_out(life, STOPPED);
-        self.check_promise(life, STOPPED);
-        self.check_climb(life, STOPPED, life.changed_at, life.changed_at);
+    pub(super) fn check_stopped(&mut self, history: &InstanceHistory) {
+        self.check_opt_out(history, STOPPED);
+        self.check_announced_deadline(history, STOPPED);
+        self.check_climb(history, STOPPED, history.changed_at, history.changed_at);
     }
 
     /// An instance was deleted because its lifespan is over.
-    pub(super) fn check_expiration(&mut self, life: &InstanceHistory) {
-        self.check_opt_out(life, EXPIRED);
-        self.check_promise(life, EXPIRED);
-        self.check_climb(life, EXPIRED, life.created_at, life.created_at);
+    pub(super) fn check_expiration(&mut self, history: &InstanceHistory) {
+        self.check_opt_out(history, EXPIRED);
+        self.check_announced_deadline(history, EXPIRED);
+        self.check_climb(history, EXPIRED, history.created_at, history.created_at);
     }
 
-    pub(super) fn may_expire(&self, life: &InstanceHistory) -> bool {
+    pub(super) fn may_expire(&self, history: &InstanceHistory) -> bool {
         let now = self.now();
-        self.asked(life, EXPIRED, now)
-            .is_some_and(|asked| now.duration_since(life.created_at) >= asked.span)
+        self.asked(history, EXPIRED, now)
+            .is_some_and(|asked| now.duration_since(history.created_at) >= asked.span)
     }
 
     /// The term was over by the policy of the time, both when the first warning came and when it
@@ -220,42 +223,42 @@ impl InstanceChecker {
     /// interval.
     fn check_climb(
         &mut self,
-        life: &InstanceHistory,
+        history: &InstanceHistory,
         ladder: LadderRules,
         since: Timestamp,
         from: Timestamp,
     ) {
         let now = self.now();
         let warnings: Vec<AcceptedNotice> =
-            life.warnings(ladder.name, from).into_iter().cloned().collect();
+            history.warnings(ladder.name, from).into_iter().cloned().collect();
         let first = warnings.first().map(|first| first.at);
         for at in first.into_iter().chain([now]) {
-            let Some(asked) = self.asked(life, ladder, at) else {
-                let words = format!("at {at} no policy lets it be taken for {}", ladder.name);
-                self.violated(Invariant::ActionsHaveReasons, &life.key, words);
+            let Some(asked) = self.asked(history, ladder, at) else {
+                let message = format!("at {at} no policy lets it be taken for {}", ladder.name);
+                self.violated(Invariant::ActionsHaveReasons, &history.key, message);
                 continue;
             };
             let counted = self.counted(ladder, since, at);
             if counted + ROUNDING < asked.span {
-                let words =
+                let message =
                     format!("from {since} to {at} only {counted:#} count, of {:#}", asked.span);
-                self.violated(ladder.term, &life.key, words);
+                self.violated(ladder.term, &history.key, message);
             }
         }
-        let due = self.asked(life, ladder, now).map_or(0, |asked| asked.warnings);
+        let due = self.asked(history, ladder, now).map_or(0, |asked| asked.warnings);
         if warnings.len() < due {
             let told: Vec<&str> = warnings.iter().map(|one| one.stage.as_str()).collect();
-            let words = format!("{due} warnings were due, and these were given: {told:?}");
-            self.violated(Invariant::Warned, &life.key, words);
+            let message = format!("{due} warnings were due, and these were given: {told:?}");
+            self.violated(Invariant::Warned, &history.key, message);
         }
         if due > 0 {
-            self.check_intervals(life, ladder, &warnings);
+            self.check_intervals(history, ladder, &warnings);
         }
     }
 
     fn check_intervals(
         &mut self,
-        life: &InstanceHistory,
+        history: &InstanceHistory,
         ladder: LadderRules,
         warnings: &[AcceptedNotice],
     ) {
@@ -264,95 +267,96 @@ impl InstanceChecker {
             let given = self.counted(ladder, warning.at, end);
             let interval = self.least_interval(ladder, warning.at, end);
             if given + ROUNDING < interval {
-                let words = format!(
+                let message = format!(
                     "{} was told at {}, and of {interval:#} only {given:#} were given until {end}",
                     warning.stage, warning.at
                 );
-                self.violated(Invariant::IntervalGiven, &life.key, words);
+                self.violated(Invariant::IntervalGiven, &history.key, message);
             }
         }
     }
 
-    pub(super) fn check_termination(&mut self, life: &InstanceHistory) {
-        if !self.ended_exams.contains_key(&life.key) {
-            let words = "nobody said that it has ended".to_owned();
-            self.violated(Invariant::TerminationConfirmed, &life.key, words);
+    pub(super) fn check_termination(&mut self, history: &InstanceHistory) {
+        if !self.ended_exams.contains_key(&history.key) {
+            let message = "nobody said that it has ended".to_owned();
+            self.violated(Invariant::TerminationConfirmed, &history.key, message);
         }
     }
 
     /// A notice is about to be accepted.
     pub(super) fn check_notice(&mut self, uid: &str, key: &Key, new: &AcceptedNotice) {
-        let Some(life) = self.lives.get(uid) else { return };
+        let Some(history) = self.histories.get(uid) else { return };
         let mut wrong = None;
-        for old in &life.accepted {
+        for old in &history.accepted {
             let same = old.stage == new.stage && old.deadline == new.deadline;
             if same && old.id != new.id && old.deadline.is_some() {
                 wrong = Some(format!("{} and {} say the same", old.id, new.id));
             }
-            let stored = life.notices.get(&new.id) == Some(&NoticeState::Delivered);
-            let known = stored || (old.told_so && old.operator == new.operator);
+            let stored = history.notices.get(&new.id) == Some(&NoticeState::Delivered);
+            let known = stored || (old.acknowledged && old.operator == new.operator);
             // Two that run at once do not know what the other has just sent.
             if old.id == new.id && new.alone && known {
                 wrong = Some(format!("{} was accepted at {} already", new.id, old.at));
             }
         }
-        if let Some(words) = wrong {
-            self.violated(Invariant::NoticeOnce, key, words);
+        if let Some(message) = wrong {
+            self.violated(Invariant::NoticeOnce, key, message);
         }
     }
 
-    /// What must hold at the end, when nothing has failed since `calm`.
-    pub fn check_end(&mut self, calm: Timestamp) {
+    /// What must hold at the end, when nothing has failed since `faults_stopped_at`.
+    pub fn check_end(&mut self, faults_stopped_at: Timestamp) {
         let now = self.now();
         let mut wrong: Vec<(Invariant, Key, String)> = Vec::new();
-        for life in self.lives.values().filter(|life| life.gone_at.is_none()) {
-            let status = status(&life.last);
+        for history in self.histories.values().filter(|history| history.gone_at.is_none()) {
+            let status = status(&history.last);
             for notice in &status.notices {
                 let waits = notice.state == Some(NoticeState::Waiting);
                 let stage = parts(&notice.id).map_or("", |(_, stage, _)| stage);
                 // A final notice is sent only after the deletion.
                 let due = notice.recorded_at.as_ref().is_some_and(|at| {
-                    now.duration_since(at.0.max(calm)) > MAX_DELAY
-                        && life.deleting == matches!(stage, "deleted" | "expired")
+                    now.duration_since(at.0.max(faults_stopped_at)) > MAX_DELAY
+                        && history.deleting == matches!(stage, "deleted" | "expired")
                 });
-                if waits && due && !is_paused(&life.last) {
-                    let words = format!("{} was never told: {:?}", notice.id, notice.error);
-                    wrong.push((Invariant::NoticeNotLost, life.key.clone(), words));
+                if waits && due && !is_paused(&history.last) {
+                    let message = format!("{} was never told: {:?}", notice.id, notice.error);
+                    wrong.push((Invariant::NoticeNotLost, history.key.clone(), message));
                 }
             }
             let next = status.next.as_ref();
-            let at = next.and_then(|next| next.at.as_ref()).map(|at| at.0.max(calm));
+            let at = next.and_then(|next| next.at.as_ref()).map(|at| at.0.max(faults_stopped_at));
             let action = next.and_then(|next| next.action);
             if let Some(at) = at.filter(|at| now.duration_since(*at) > MAX_DELAY)
                 && action.is_some_and(|action| action != NextAction::Submit)
-                && !life.deleting
+                && !history.deleting
             {
-                let words = format!("{action:?} was due at {at} and did not come");
-                wrong.push((Invariant::Alive, life.key.clone(), words));
+                let message = format!("{action:?} was due at {at} and did not come");
+                wrong.push((Invariant::Liveness, history.key.clone(), message));
             }
-            if let Some(words) = self.overdue(life, calm) {
-                wrong.push((Invariant::Alive, life.key.clone(), words));
+            if let Some(message) = self.overdue(history, faults_stopped_at) {
+                wrong.push((Invariant::Liveness, history.key.clone(), message));
             }
-            let settled = now.duration_since(life.changed_at.max(calm)) > MAX_DELAY;
-            if let Some(words) = self.not_handed_in(life).filter(|_| settled) {
-                wrong.push((Invariant::SubmissionNotLost, life.key.clone(), words));
+            let settled = now.duration_since(history.changed_at.max(faults_stopped_at)) > MAX_DELAY;
+            if let Some(message) = self.not_handed_in(history).filter(|_| settled) {
+                wrong.push((Invariant::SubmissionNotLost, history.key.clone(), message));
             }
         }
-        for (property, key, words) in wrong {
-            self.violated(property, &key, words);
+        for (invariant, key, message) in wrong {
+            self.violated(invariant, &key, message);
         }
     }
 
-    /// What should have become of an instance by now, if everything went well since `calm`.
-    fn overdue(&self, life: &InstanceHistory, calm: Timestamp) -> Option<String> {
+    /// What should have become of an instance by now, if everything went well since `faults_stopped_at`.
+    fn overdue(&self, history: &InstanceHistory, faults_stopped_at: Timestamp) -> Option<String> {
         let now = self.now();
-        let opted_out = self.opted_out.get(&*life.key.namespace).is_some_and(|out| out.last()[0]);
+        let opted_out =
+            self.opted_out.get(&*history.key.namespace).is_some_and(|out| out.last()[0]);
         let config = self.config.last();
-        let policy = (*self.designs.get(&life.template)?.last())?.policy;
+        let policy = (*self.designs.get(&history.template)?.last())?.policy;
         if opted_out
-            || is_paused(&life.last)
-            || !life.running
-            || life.deleting
+            || is_paused(&history.last)
+            || !history.running
+            || history.deleting
             || !config.enable_instance_inactive_termination
         {
             return None;
@@ -361,15 +365,17 @@ impl InstanceChecker {
         let interval = config.inactive_termination_notification_interval;
         let alerts = i32::try_from(alerts(&policy, config)).ok()?;
         // What was used while its source was blind may be found out all the same, and counts then.
-        let used = life.uses.last().map_or(Timestamp::MIN, |last| last.at);
-        let kept = life.kept_until.unwrap_or(Timestamp::MIN);
-        let begin = life.changed_at.max(used).max(kept);
+        let used = history.uses.last().map_or(Timestamp::MIN, |last| last.at);
+        let kept = history.kept_until.unwrap_or(Timestamp::MIN);
+        let begin = history.changed_at.max(used).max(kept);
         let idle = seen_by_all(&self.required(), begin, now);
-        // Warnings that failed, and promises made under another policy, put it off until the calm.
-        let calm_for = now.duration_since(calm.max(self.config.since()));
+        // Warnings that failed, and deadlines announced under another policy, put it off until faults stop.
+        let without_faults_for = now.duration_since(faults_stopped_at.max(self.config.since()));
         let whole = interval * alerts + MAX_DELAY + MAX_DELAY;
-        let promised = life.promised(IDLE.name).is_none_or(|at| now.duration_since(at) > MAX_DELAY);
-        (idle > term + whole && calm_for > whole && promised)
+        let promised = history
+            .announced_deadline(IDLE.name)
+            .is_none_or(|at| now.duration_since(at) > MAX_DELAY);
+        (idle > term + whole && without_faults_for > whole && promised)
             .then(|| format!("not used for {idle:#} since {begin}, and still there"))
     }
 }

@@ -76,12 +76,16 @@ impl SourceVisibility {
 }
 
 /// How much of `(from, to]` all of them could see.
-pub fn seen_by_all(sights: &[&SourceVisibility], from: Timestamp, to: Timestamp) -> SignedDuration {
+pub fn seen_by_all(
+    sources: &[&SourceVisibility],
+    from: Timestamp,
+    to: Timestamp,
+) -> SignedDuration {
     let mut spans = vec![(from, to)];
-    for sight in sights {
+    for visibility in sources {
         let mut both = Vec::new();
         for &(begin, end) in &spans {
-            for &(since, until) in &sight.spans {
+            for &(since, until) in &visibility.spans {
                 let (begin, end) = (begin.max(since), end.min(until.unwrap_or(to)));
                 if begin < end {
                     both.push((begin, end));

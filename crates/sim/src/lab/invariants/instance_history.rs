@@ -59,7 +59,7 @@ pub struct AcceptedNotice {
     pub stage: String,
     pub deadline: Option<Timestamp>,
     /// The sender was told that it was accepted.
-    pub told_so: bool,
+    pub acknowledged: bool,
     /// How often the operator had been killed by then.
     pub operator: usize,
     /// No other operator ran beside it.
@@ -131,7 +131,7 @@ impl InstanceHistory {
     }
 
     /// The latest deadline that anybody was told on a ladder, ever.
-    pub(super) fn promised(&self, ladder: &str) -> Option<Timestamp> {
+    pub(super) fn announced_deadline(&self, ladder: &str) -> Option<Timestamp> {
         self.accepted.iter().filter(|one| one.is_of(ladder)).filter_map(|one| one.deadline).max()
     }
 

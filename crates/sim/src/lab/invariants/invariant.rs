@@ -45,9 +45,9 @@ invariants! {
         /// Nothing is deleted while something of it is to be handed in.
         NothingLostMidSubmission,
         /// Once nothing fails any more, what is due is done within a bound.
-        Alive,
+        Liveness,
         /// Objects are not looked at all the time.
-        Calm,
+        NoHotLoop,
         /// No task of the operator ends by itself, and no observer is cut off.
         NothingBreaks,
     }

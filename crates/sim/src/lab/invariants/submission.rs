@@ -41,8 +41,9 @@ impl InstanceChecker {
             self.counts.sent_again += 1;
             self.note(format!("{job} sends the same once more"));
             if times > lost + 1 {
-                let words = format!("{job} sends it for the {times}th time; {lost} Jobs were lost");
-                self.violated(Invariant::SubmittedOnce, &Key::new("", job.as_str()), words);
+                let message =
+                    format!("{job} sends it for the {times}th time; {lost} Jobs were lost");
+                self.violated(Invariant::SubmittedOnce, &Key::new("", job.as_str()), message);
             }
             return false;
         }
@@ -50,11 +51,11 @@ impl InstanceChecker {
         received.environment.clone_from(environment);
         self.note(format!("{job} has handed in"));
         self.counts.submitted += 1;
-        let requests = self.lives.get(uid).map_or(0, |life| life.hand_ins);
+        let requests = self.histories.get(uid).map_or(0, |history| history.hand_ins);
         let accepted = self.accepted_for(uid, environment);
         if accepted > requests {
-            let words = format!("{accepted} uploads of {environment} for {requests} wishes");
-            self.violated(Invariant::SubmittedOnce, &Key::new("", job.as_str()), words);
+            let message = format!("{accepted} uploads of {environment} for {requests} requests");
+            self.violated(Invariant::SubmittedOnce, &Key::new("", job.as_str()), message);
         }
         true
     }
@@ -69,14 +70,14 @@ impl InstanceChecker {
     }
 
     /// What of an instance was to be handed in and was not, although nobody gave it up.
-    pub(super) fn not_handed_in(&self, life: &InstanceHistory) -> Option<String> {
-        let uid = life.last.metadata.uid.as_deref().unwrap_or_default();
-        let design = (*self.designs.get(&life.template)?.last())?;
-        if !design.policy.persistent || life.given_up {
+    pub(super) fn not_handed_in(&self, history: &InstanceHistory) -> Option<String> {
+        let uid = history.last.metadata.uid.as_deref().unwrap_or_default();
+        let design = (*self.designs.get(&history.template)?.last())?;
+        if !design.policy.persistent || history.given_up {
             return None;
         }
         let given_up = |environment: &str| {
-            let entries = &status(&life.last).submission;
+            let entries = &status(&history.last).submission;
             let entry = entries.iter().find(|entry| entry.environment == environment);
             let over = [SubmissionState::Waived, SubmissionState::Skipped, SubmissionState::Failed];
             entry.and_then(|entry| entry.state).is_some_and(|state| over.contains(&state))
@@ -85,9 +86,9 @@ impl InstanceChecker {
             .names()
             .into_iter()
             .map(|environment| (self.accepted_for(uid, &environment), environment))
-            .find(|(accepted, environment)| *accepted < life.hand_ins && !given_up(environment))
+            .find(|(accepted, environment)| *accepted < history.hand_ins && !given_up(environment))
             .map(|(accepted, environment)| {
-                format!("{environment} was handed in {accepted} of {} times", life.hand_ins)
+                format!("{environment} was handed in {accepted} of {} times", history.hand_ins)
             })
     }
 }
