@@ -8,6 +8,7 @@ pub mod instance_history;
 pub mod invariant;
 mod submission;
 
+use sojourn_core::lab::source;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -72,8 +73,8 @@ impl InstanceChecker {
         let log = EventLog::new(clock);
         let begin = log.now();
         let mut sources = BTreeMap::new();
-        sources.insert(Source::Nginx, SourceVisibility::seeing(begin));
-        sources.insert(Source::Gateway, SourceVisibility::default());
+        sources.insert(source::NGINX, SourceVisibility::seeing(begin));
+        sources.insert(source::GATEWAY, SourceVisibility::default());
         Self {
             log,
             begin,
@@ -173,11 +174,11 @@ impl InstanceChecker {
     pub fn ingress_sees(&mut self, sees: bool) {
         let now = self.now();
         self.note(format!("the ingress sees: {sees}"));
-        self.sources.entry(Source::Nginx).or_default().set(now, sees);
+        self.sources.entry(source::NGINX).or_default().set(now, sees);
     }
 
     pub fn ingress_is_seeing(&self) -> bool {
-        self.sources.get(&Source::Nginx).is_some_and(SourceVisibility::sees)
+        self.sources.get(&source::NGINX).is_some_and(SourceVisibility::sees)
     }
 
     /// Whether the metrics server can be asked.
@@ -237,7 +238,8 @@ impl InstanceChecker {
     /// An attempt to tell somebody something.
     pub fn attempted(&mut self, notice: &Notice, effect: &Effect) {
         let now = self.now();
-        let key = Key::new(notice.facts.namespace.clone(), notice.facts.instance.clone());
+        let object = &notice.facts.object;
+        let key = Key::new(object.namespace.clone(), object.name.clone());
         let (accepted, acknowledged) = match effect {
             Effect::Accept => (true, true),
             Effect::FailAfter(_) => (true, false),
@@ -436,7 +438,7 @@ impl Checker for InstanceChecker {
         }
         self.operators += 1;
         self.note("the operator runs");
-        self.sources.entry(Source::Gateway).or_default().set(now, true);
+        self.sources.entry(source::GATEWAY).or_default().set(now, true);
     }
 
     fn operator_ended(&mut self) {
@@ -446,7 +448,7 @@ impl Checker for InstanceChecker {
         self.counts.kills += 1;
         self.note("the operator is killed");
         if self.operators == 0 {
-            self.sources.entry(Source::Gateway).or_default().set(now, false);
+            self.sources.entry(source::GATEWAY).or_default().set(now, false);
         }
     }
 }

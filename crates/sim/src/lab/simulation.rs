@@ -1,5 +1,6 @@
 //! The operator of the family lab among people, mail, metrics and status checks that are scripted.
 
+use sojourn_core::lab::source;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -96,6 +97,7 @@ impl SimulationParts for Lab {
             limits: Limits::default(),
             metrics: Metrics::default(),
             providers: Providers::default(),
+            replica: None,
         };
         async move {
             let served = ServedLab::start(client.clone(), setup, tasks).await.ok()?;
@@ -263,7 +265,7 @@ impl LabSimulation {
     /// Somebody uses an instance. Through the gateway that works only while the operator is up.
     pub fn use_it(&self, key: &Key, source: Source) {
         let happened = match source {
-            Source::Gateway => self.operator.report(key, source),
+            source::GATEWAY => self.operator.report(key, source),
             _ => {
                 let service = format!("{}-web", key.name);
                 self.drivers.request(&key.namespace, &service, self.now());

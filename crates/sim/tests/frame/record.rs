@@ -10,8 +10,8 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sojourn_api::lab::Instance;
-use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
+use sojourn_core::lab::source;
 use sojourn_sim::lab::invariants::Policy;
 use sojourn_sim::lab::people::Design;
 use sojourn_sim::lab::simulation::{CONFIG, LabSimulation, Setting};
@@ -44,7 +44,7 @@ async fn used() -> (LabSimulation, String) {
     simulation.make_template(&template, &Design { policy, environments: 1 }).await;
     simulation.lend(&key(), &template, json!({})).await;
     simulation.pass(120 * MINUTE).await;
-    simulation.use_it(&key(), Source::Gateway);
+    simulation.use_it(&key(), source::GATEWAY);
     let seen = simulation.until(20 * MINUTE, &key(), |one| last(one).is_some()).await;
     let last = last(&seen).expect("it was just there");
     simulation.until(MINUTE, &key(), |one| mirrored(one).as_ref() == Some(&last)).await;

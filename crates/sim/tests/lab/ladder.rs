@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use sojourn_api::lab::status::{Stage, StopReason};
 use sojourn_api::name::lab::condition;
-use sojourn_core::activity::Source;
+use sojourn_core::lab::source;
 use sojourn_sim::kubelet::PodFailureRates;
 use sojourn_sim::lab::drivers::MailMode;
 use sojourn_sim::lab::invariants::Policy;
@@ -75,7 +75,7 @@ async fn normal_watches_are_opened_anew_and_nothing_changes() {
 async fn use_between_two_warnings_begins_the_ladder_anew() {
     let simulation = simulation_with_one(&kept(), "").await;
     simulation.until(DAY * 3, &key("one"), |one| alerts(one) == 2).await;
-    simulation.use_it(&key("one"), Source::Nginx);
+    simulation.use_it(&key("one"), source::NGINX);
     let used_at = simulation.now();
     simulation
         .until(TICK, &key("one"), |one| stage_of(one) == Stage::Active && alerts(one) == 0)

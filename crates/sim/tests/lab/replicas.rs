@@ -14,28 +14,28 @@ use sojourn_operator::group::Providers;
 use sojourn_operator::lab::{ServedLab, Settings};
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::replica::ReplicaName;
-use sojourn_sim::dice::Dice;
-use sojourn_sim::fault::{Faults, Line, Rates};
-use sojourn_sim::world::LabSimulation;
+use sojourn_sim::fault::{Connection, Faults, Rates};
+use sojourn_sim::lab::simulation::LabSimulation;
+use sojourn_sim::rng::Rng;
 
-use crate::fixture::{DAY, HOUR, MINUTE, TICK, kept, key, status, told, world_with_one};
+use crate::fixture::{DAY, HOUR, MINUTE, TICK, kept, key, simulation_with_one, status, told};
 
-/// One process of the operator, on a way to the API of its own.
+/// One process of the operator, with a connection to the API of its own.
 struct Replica {
     served: ServedLab,
     tasks: Tasks,
     faults: Arc<Faults>,
-    line: Arc<Line>,
+    connection: Arc<Connection>,
     client: kube::Client,
 }
 
 impl Replica {
     async fn start(simulation: &LabSimulation, name: &str, rates: Rates) -> Self {
-        let faults = Faults::new(rates, Dice::new(1), true, simulation.trace.clone());
+        let faults = Faults::new(rates, Rng::new(1), true, simulation.trace.clone());
         // A start that fails is another matter.
-        faults.switch(false);
-        let line = Line::new(faults.clone());
-        let client = line.client(simulation.client.clone());
+        faults.set_enabled(false);
+        let connection = Connection::new(faults.clone());
+        let client = connection.client(simulation.client.clone());
         let setup = Setup {
             clock: simulation.clock.clone(),
             watching: WatchSettings::default(),
@@ -54,8 +54,8 @@ impl Replica {
         };
         let mut tasks = Tasks::default();
         let served = ServedLab::start(client.clone(), setup, &mut tasks).await.expect("it serves");
-        faults.switch(true);
-        Self { served, tasks, faults, line, client }
+        faults.set_enabled(true);
+        Self { served, tasks, faults, connection, client }
     }
 
     /// The tasks of its term: stopping them ends it.
@@ -72,7 +72,7 @@ impl Replica {
 
     /// It ends without a word.
     async fn kill(self) {
-        self.line.kill();
+        self.connection.kill();
         self.tasks.stop().await;
     }
 
@@ -82,9 +82,9 @@ impl Replica {
     }
 }
 
-/// A world without its own operator, with one instance that two replicas serve; the first leads.
+/// A simulation without its own operator, with one instance that two replicas serve; the first leads.
 async fn two_replicas(rates: Rates) -> (LabSimulation, Replica, Tasks, Replica) {
-    let simulation = world_with_one(&kept(), "").await;
+    let simulation = simulation_with_one(&kept(), "").await;
     simulation.operator.want(false);
     let leader = Replica::start(&simulation, "leader", Rates::default()).await;
     let other = Replica::start(&simulation, "other", rates).await;
@@ -109,12 +109,12 @@ async fn replicas(simulation: &LabSimulation) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn who_takes_over_has_read_what_was_written_while_its_watches_were_silent() {
-    let simulation = world_with_one(&kept(), "").await;
+    let simulation = simulation_with_one(&kept(), "").await;
     simulation.operator.want(false);
     let next = Replica::start(&simulation, "next", Rates::default()).await;
     let found = || next.served.web().gateway.expect("a gateway").backends.find(&key("one"), "web");
     assert!(matches!(found(), Backend::Ready { .. }), "{:?}", found());
-    next.faults.deafen();
+    next.faults.silence_watches();
     simulation.stop(&key("one")).await;
     simulation.pass(MINUTE).await;
     assert!(matches!(found(), Backend::Ready { .. }), "its watches are silent: {:?}", found());
