@@ -9,6 +9,7 @@ mod descriptors;
 mod drain_agent;
 mod families;
 mod family;
+mod family_commands;
 mod group;
 mod kubeconfig;
 mod node;

@@ -18,6 +18,8 @@ use crate::exit::{Exit, Failure};
 
 /// How long an answer may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// So many objects are asked for at a time.
+pub(super) const PAGE_SIZE: u32 = 500;
 /// The groups that are ours end like this.
 const OUR_GROUPS: &str = ".sojourn.dev";
 

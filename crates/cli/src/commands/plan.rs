@@ -2,8 +2,6 @@
 //! people.
 
 mod explain;
-mod forecast;
-mod rotation;
 
 use anyhow::anyhow;
 use jiff::Timestamp;
@@ -14,24 +12,14 @@ use serde_json::{Value, json};
 use sojourn_core::term::words;
 
 use self::explain::explain;
-use super::connect::{self, ApiContext};
+use super::connect::{self, ApiContext, PAGE_SIZE};
+use super::family_commands::{NamedObject, UpcomingAction, family_of};
 use super::table;
 use crate::args::{Named, Output, Plan, Why};
 use crate::exit::{Exit, Failure};
 
-/// So many objects are asked for at a time.
-const PAGE_SIZE: u32 = 500;
 /// So many Events are shown.
 const MAX_SHOWN_EVENTS: usize = 8;
-
-/// One upcoming action.
-struct UpcomingAction {
-    at: Option<Timestamp>,
-    action: String,
-    object: String,
-    namespace: String,
-    why: String,
-}
 
 pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
     connect::run(async move {
@@ -48,10 +36,11 @@ pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
                     let api = api_context.api(&kind, plan.all_namespaces);
                     let singular = kind.resource.kind.to_ascii_lowercase();
                     next_of_each(&api_context, &api, |object| {
-                        if !rotation::is_shown_by_its_group(object) {
+                        let family = family_of(object);
+                        if !family.is_shown_by_another(object) {
                             let named = format!("{singular}/{}", object.name_any());
-                            upcoming.extend(rotation::open(object));
-                            upcoming.extend(next(object, &named));
+                            upcoming.extend(family.open(object));
+                            upcoming.extend(family.next(object, &named));
                         }
                     })
                     .await?;
@@ -74,21 +63,11 @@ async fn one(
     object: &DynamicObject,
     named: &Named,
 ) -> Vec<UpcomingAction> {
-    let now = Timestamp::now();
-    if let Some(steps) = forecast::upcoming_steps(api_context, object, now).await {
-        let namespace = object.namespace().unwrap_or_default();
-        let upcoming = |step: sojourn_core::lab::state::UpcomingAction| UpcomingAction {
-            at: step.at,
-            action: format!("{:?}", step.action),
-            object: named.to_string(),
-            namespace: namespace.clone(),
-            why: step.why.to_string(),
-        };
-        return steps.into_iter().map(upcoming).collect();
-    }
-    match rotation::upcoming_rotations(api_context, object, now).await {
-        Some(rotations) => rotations,
-        None => next(object, &named.to_string()).into_iter().collect(),
+    let family = family_of(object);
+    let of = NamedObject { named, object };
+    match family.forecast(api_context, of, Timestamp::now()).await {
+        Some(upcoming) => upcoming,
+        None => family.next(object, &named.to_string()).into_iter().collect(),
     }
 }
 
@@ -107,18 +86,6 @@ async fn next_of_each(
             None => return Ok(()),
         }
     }
-}
-
-fn next(object: &DynamicObject, named: &str) -> Option<UpcomingAction> {
-    let next = object.data.pointer("/status/next")?;
-    let text = |field: &str| next.get(field).and_then(Value::as_str).map(str::to_owned);
-    Some(UpcomingAction {
-        at: text("at").and_then(|at| at.parse().ok()),
-        action: text("action").or_else(|| text("reason").as_deref().map(rotation::action))?,
-        object: text("machine").map_or_else(|| named.to_owned(), |name| format!("machine/{name}")),
-        namespace: object.namespace().unwrap_or_default(),
-        why: text("why").unwrap_or_default(),
-    })
 }
 
 fn show(upcoming: &[UpcomingAction], output: Output, namespaces: bool) -> Result<(), Failure> {
@@ -193,7 +160,7 @@ pub(super) fn why(why: Why) -> Result<(), Failure> {
             Output::Table => {}
         }
         let events = events(&api_context, &object).await;
-        table::write(&explain(&why.object.to_string(), status, &events));
+        table::write(&explain(family_of(&object), &why.object.to_string(), status, &events));
         Ok(())
     })
 }

@@ -15,6 +15,7 @@ use sojourn_core::moment::saturating_add;
 use sojourn_core::term::Term;
 
 use super::connect::{self, ApiContext};
+use super::family_commands::{NamedObject, family_of};
 use crate::args::{Extend, Keep, Named, Notice, NoticeVerb, Power, Submission, SubmissionVerb};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
@@ -63,23 +64,12 @@ fn span(text: &str) -> Result<SignedDuration, Failure> {
 
 /// Not everything that is looked after can be kept; whoever asks is told at once, and what to do.
 fn can_be_kept(named: &Named, object: &DynamicObject) -> Result<(), Failure> {
-    let kind = object.types.as_ref().map(|types| types.kind.as_str());
-    let advice = match kind {
-        Some("InstanceGroup") => format!(
-            "Keep one of its machines, such as machine/web-7k2qd, or begin no rotation: sojourn \
-             freeze {named} --until 2h."
-        ),
-        Some("Machine") if object.data.pointer("/spec/onDemand") == Some(&Value::Bool(true)) => {
-            "It was lent for a time: renew it by its spec.renewedUntil, as far as its group's \
-             ondemandMaxAge lets you."
-                .to_owned()
+    match family_of(object).instead_of_keeping(NamedObject { named, object }) {
+        Some(advice) => {
+            Err(Failure::new(Exit::Usage, anyhow!("{named} is nothing that is kept"), advice))
         }
-        Some("Tenant" | "Template") => {
-            "Name something that is lent, such as instance/alice.".to_owned()
-        }
-        _ => return Ok(()),
-    };
-    Err(Failure::new(Exit::Usage, anyhow!("{named} is nothing that is kept"), advice))
+        None => Ok(()),
+    }
 }
 
 /// Writes the request down and says how much of it was given.
@@ -308,9 +298,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_kept_is_refused_with_what_to_do_instead() {
-        let judged = |kind: &str, spec: Value| {
+        let judged = |family: &str, kind: &str, spec: Value| {
             let object = json!({
-                "apiVersion": "group.sojourn.dev/v1alpha1", "kind": kind,
+                "apiVersion": format!("{family}.sojourn.dev/v1alpha1"), "kind": kind,
                 "metadata": {"name": "web"}, "spec": spec,
             });
             let object: DynamicObject = serde_json::from_value(object).expect("an object");
@@ -318,10 +308,10 @@ mod tests {
             can_be_kept(&named, &object).map_err(|failure| failure.error.to_string())
         };
         let refused = Err("machine/web is nothing that is kept".to_owned());
-        assert_eq!(judged("InstanceGroup", json!({"size": 1})), refused);
-        assert_eq!(judged("Machine", json!({"onDemand": true})), refused);
-        assert_eq!(judged("Template", json!({})), refused);
-        assert_eq!(judged("Machine", json!({"group": "web"})), Ok(()));
-        assert_eq!(judged("Instance", json!({"running": true})), Ok(()));
+        assert_eq!(judged("group", "InstanceGroup", json!({"size": 1})), refused);
+        assert_eq!(judged("group", "Machine", json!({"onDemand": true})), refused);
+        assert_eq!(judged("lab", "Template", json!({})), refused);
+        assert_eq!(judged("group", "Machine", json!({"group": "web"})), Ok(()));
+        assert_eq!(judged("lab", "Instance", json!({"running": true})), Ok(()));
     }
 }

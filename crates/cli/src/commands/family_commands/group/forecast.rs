@@ -1,46 +1,28 @@
 //! What lies ahead of a group: the rotations that are open, and those that the controllers' own
 //! decision would begin with time passing.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Resource as _, ResourceExt as _};
-use serde_json::Value;
-use sojourn_api::config::parse;
 use sojourn_api::group::convert::{group_intent, machine_intent, read_group, read_machine};
 use sojourn_api::group::status::{
     Health as Told, MachineStatus, OpenRotation, Phase, RotationPhase, RotationStatus,
 };
 use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
-use sojourn_api::name::{group as name, shared};
+use sojourn_api::name::group as name;
 use sojourn_core::group::forecast;
 use sojourn_core::group::observed::{Health, Observed, ObservedMachine, Power, ProviderMachine};
 use sojourn_core::group::state::{self, GroupState};
 use sojourn_core::known::Known;
 
-use super::super::connect::ApiContext;
-use super::{PAGE_SIZE, UpcomingAction};
+use super::super::super::connect::{ApiContext, PAGE_SIZE};
+use super::super::{UpcomingAction, kind_of, options};
+use super::{action, is_shown_by_its_group};
 
 /// So many rotations are foreseen.
 const MAX_FORECAST_ROTATIONS: usize = 10;
-
-/// What a rotation does, by its reason.
-pub(super) fn action(reason: &str) -> String {
-    match reason {
-        "Scale" | "OnDemand" => "Remove".to_owned(),
-        _ => "Replace".to_owned(),
-    }
-}
-
-/// Whether what comes next for an object is what comes next for its group.
-pub(super) fn is_shown_by_its_group(object: &DynamicObject) -> bool {
-    let kind = object.types.as_ref().map(|types| types.kind.as_str());
-    kind == Some(&*Machine::kind(&()))
-        && object.data.pointer("/spec/onDemand") != Some(&Value::Bool(true))
-}
 
 /// The rotations of a group that are open, as its status shows them.
 pub(super) fn open(object: &DynamicObject) -> Vec<UpcomingAction> {
@@ -79,8 +61,7 @@ pub(super) async fn upcoming_rotations(
         let upcoming = upcoming_of_group(api_context, &group, now).await?;
         return Some(upcoming_of_machine(upcoming, &machine));
     }
-    let kind = object.types.as_ref().map(|types| types.kind.as_str());
-    if kind != Some(&*InstanceGroup::kind(&())) {
+    if kind_of(object) != Some(&*InstanceGroup::kind(&())) {
         return None;
     }
     upcoming_of_group(api_context, &object.clone().try_parse().ok()?, now).await
@@ -111,9 +92,7 @@ async fn upcoming_of_group(
     group: &InstanceGroup,
     now: Timestamp,
 ) -> Option<Vec<UpcomingAction>> {
-    let maps: Api<ConfigMap> = Api::namespaced(api_context.client.clone(), shared::NAMESPACE);
-    let data = maps.get_opt(shared::CONFIG_MAP).await.ok()?.and_then(|map| map.data);
-    let config: GroupConfig = parse(&data.unwrap_or_else(BTreeMap::new)).ok()?;
+    let config: GroupConfig = options(api_context).await?;
     let machines = machines(api_context, &group.namespace()?, &group.name_any()).await?;
     forecast_of(group, &machines, &config, now)
 }
@@ -221,7 +200,7 @@ fn under_way(status: &MachineStatus) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
     use sojourn_api::group::convert::template_hash;
 
     use super::*;

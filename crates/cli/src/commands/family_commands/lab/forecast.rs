@@ -1,33 +1,33 @@
 //! What lies ahead of one Instance: the controllers' own decision, asked again and again with time
 //! passing, as if nobody used it and every notice arrived.
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DynamicObject;
-use kube::{Api, ResourceExt as _};
-use sojourn_api::config::parse;
+use kube::{Api, Resource as _, ResourceExt as _};
 use sojourn_api::lab::convert::{OptOuts, intent, read_state};
 use sojourn_api::lab::{Instance, LabConfig, Template};
-use sojourn_api::name::shared;
 use sojourn_core::coverage::Coverage;
 use sojourn_core::lab::forecast;
 use sojourn_core::lab::observed::{Observed, Pods};
 use sojourn_core::lab::state::{InstanceState, UpcomingAction};
 
-use super::super::connect::ApiContext;
+use super::super::super::connect::ApiContext;
+use super::super::{kind_of, options};
 
 /// So many steps are foreseen: both ladders, with some to spare.
 const MAX_FORECAST_STEPS: usize = 16;
 
-/// The coming steps of an Instance. Nothing, if something that matters cannot be read: then what
+/// The coming steps of an Instance. Nothing, if it is none, or something that matters cannot be read: then what
 /// the controllers wrote down must do.
 pub(super) async fn upcoming_steps(
     api_context: &ApiContext,
     object: &DynamicObject,
     now: Timestamp,
 ) -> Option<Vec<UpcomingAction>> {
+    if kind_of(object) != Some(&*Instance::kind(&())) {
+        return None;
+    }
     let instance: Instance = object.clone().try_parse().ok()?;
     let own = instance.namespace()?;
     let named = &instance.spec.template;
@@ -37,9 +37,7 @@ pub(super) async fn upcoming_steps(
     let namespaces: Api<Namespace> = Api::all(api_context.client.clone());
     let namespace = namespaces.get(&own).await.ok()?;
     let opt_outs = OptOuts::of(namespace.labels(), namespace.annotations());
-    let maps: Api<ConfigMap> = Api::namespaced(api_context.client.clone(), shared::NAMESPACE);
-    let data = maps.get_opt(shared::CONFIG_MAP).await.ok()?.and_then(|map| map.data);
-    let config: LabConfig = parse(&data.unwrap_or_else(BTreeMap::new)).ok()?;
+    let config: LabConfig = options(api_context).await?;
     if !config.covers(namespace.labels()) {
         return None;
     }

@@ -1,0 +1,181 @@
+//! What the commands for every kind ask of the family that a kind is of: `sojourn plan`, `why`, `keep` and
+//! `extend` walk [`FAMILIES`] and know no kind themselves. A new family adds its module and one line there.
+
+mod group;
+mod lab;
+mod status_lines;
+
+use std::collections::BTreeMap;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::DynamicObject;
+use kube::{Api, ResourceExt as _};
+use serde_json::Value;
+use sojourn_api::config::{self, FamilyConfig};
+use sojourn_api::family;
+use sojourn_api::name::shared;
+
+use super::connect::ApiContext;
+use crate::args::Named;
+
+pub(super) use self::status_lines::{StatusLines, or};
+
+/// Every family, in the order of [`family::FAMILIES`].
+const FAMILIES: &[&dyn FamilyCommands] = &[&lab::LabCommands, &group::GroupCommands];
+
+/// One upcoming action.
+pub(super) struct UpcomingAction {
+    pub(super) at: Option<Timestamp>,
+    pub(super) action: String,
+    pub(super) object: String,
+    pub(super) namespace: String,
+    pub(super) why: String,
+}
+
+/// One object, as somebody named it.
+#[derive(Clone, Copy)]
+pub(super) struct NamedObject<'a> {
+    pub(super) named: &'a Named,
+    pub(super) object: &'a DynamicObject,
+}
+
+/// What commands ask of a family about its objects. What is not overridden follows from the fields that
+/// every kind has.
+pub(super) trait FamilyCommands: Sync {
+    fn name(&self) -> &'static str;
+
+    /// Everything that lies ahead of one object, by the decision of the controllers. Nothing, if it is of a
+    /// kind without a forecast, or something that matters cannot be read: then what the controllers wrote
+    /// down must do.
+    fn forecast<'a>(
+        &'a self,
+        _api_context: &'a ApiContext,
+        _of: NamedObject<'a>,
+        _now: Timestamp,
+    ) -> BoxFuture<'a, Option<Vec<UpcomingAction>>> {
+        std::future::ready(None).boxed()
+    }
+
+    /// What comes next, as the object's status has it.
+    fn next(&self, object: &DynamicObject, named: &str) -> Option<UpcomingAction> {
+        NextInStatus::of(object)?.upcoming("action", named)
+    }
+
+    /// What is under way beside that, as the object's status has it.
+    fn open(&self, _object: &DynamicObject) -> Vec<UpcomingAction> {
+        Vec::new()
+    }
+
+    /// Whether what comes next for an object is told by another one, where all objects are listed.
+    fn is_shown_by_another(&self, _object: &DynamicObject) -> bool {
+        false
+    }
+
+    /// The status in words, between how the object is and its conditions.
+    fn explain(&self, lines: &mut StatusLines<'_>) {
+        lines.next(&["/next/action", "/next/at"]);
+        lines.kept_until();
+    }
+
+    /// What to do instead, if an object is of a kind that nobody can keep.
+    fn instead_of_keeping(&self, _of: NamedObject<'_>) -> Option<String> {
+        None
+    }
+}
+
+/// The family of an object.
+pub(super) fn family_of(object: &DynamicObject) -> &'static dyn FamilyCommands {
+    let api_version = object.types.as_ref().map(|types| types.api_version.as_str());
+    let group = api_version.and_then(|version| version.split_once('/')).map(|(group, _)| group);
+    let family = family::FAMILIES.iter().find(|family| Some(family.api_group) == group);
+    let commands =
+        family.and_then(|family| FAMILIES.iter().find(|commands| commands.name() == family.name));
+    commands.map_or(&UnknownFamily, |commands| *commands)
+}
+
+/// The kinds of a newer API than this program.
+struct UnknownFamily;
+
+impl FamilyCommands for UnknownFamily {
+    fn name(&self) -> &'static str {
+        "unknown"
+    }
+}
+
+/// `status.next` of an object.
+struct NextInStatus<'a> {
+    object: &'a DynamicObject,
+    next: &'a Value,
+}
+
+impl<'a> NextInStatus<'a> {
+    fn of(object: &'a DynamicObject) -> Option<Self> {
+        Some(Self { object, next: object.data.pointer("/status/next")? })
+    }
+
+    fn text(&self, field: &str) -> Option<&'a str> {
+        self.next.get(field).and_then(Value::as_str)
+    }
+
+    /// The same as a row of `plan`, with what is done taken from a field.
+    fn upcoming(&self, action: &str, named: &str) -> Option<UpcomingAction> {
+        Some(UpcomingAction {
+            at: self.text("at").and_then(|at| at.parse().ok()),
+            action: self.text(action)?.to_owned(),
+            object: named.to_owned(),
+            namespace: self.object.namespace().unwrap_or_default(),
+            why: self.text("why").unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+fn kind_of(object: &DynamicObject) -> Option<&str> {
+    object.types.as_ref().map(|types| types.kind.as_str())
+}
+
+/// A family's options. Nothing, if they cannot be read.
+async fn options<T: FamilyConfig>(api_context: &ApiContext) -> Option<T> {
+    let maps: Api<ConfigMap> = Api::namespaced(api_context.client.clone(), shared::NAMESPACE);
+    let data = maps.get_opt(shared::CONFIG_MAP).await.ok()?.and_then(|map| map.data);
+    config::parse(&data.unwrap_or_else(BTreeMap::new)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_family_of_the_api_answers_commands() {
+        let answering: Vec<_> = FAMILIES.iter().map(|family| family.name()).collect();
+        let known: Vec<_> = family::FAMILIES.iter().map(|family| family.name).collect();
+        assert_eq!(answering, known);
+    }
+
+    #[test]
+    fn an_object_is_of_the_family_of_its_api_group() {
+        let object = |api_version: &str| {
+            let object = json!({
+                "apiVersion": api_version, "kind": "Thing",
+                "metadata": {"name": "one", "namespace": "default"},
+                "status": {"next": {"at": "2030-01-01T00:00:00Z", "action": "End", "why": "so"}},
+            });
+            serde_json::from_value::<DynamicObject>(object).expect("an object")
+        };
+        for (api_version, name) in [
+            ("lab.sojourn.dev/v1alpha1", "lab"),
+            ("group.sojourn.dev/v1alpha1", "group"),
+            ("newer.sojourn.dev/v1", "unknown"),
+            ("v1", "unknown"),
+        ] {
+            assert_eq!(family_of(&object(api_version)).name(), name, "{api_version}");
+        }
+        let newer = object("newer.sojourn.dev/v1");
+        let next = family_of(&newer).next(&newer, "thing/one").expect("it is in the status");
+        assert_eq!((&*next.action, &*next.object, &*next.why), ("End", "thing/one", "so"));
+    }
+}
