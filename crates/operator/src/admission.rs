@@ -1,25 +1,26 @@
 //! What is refused before it is written, where a schema cannot tell: a bad configuration, marks that
 //! only some people may set, templates that no provider can use, references that their writer has no
-//! right to ([`mod@reference`]), and deletions that come before what they owe ([`lab`], [`pod`]).
+//! right to ([`mod@reference`]), and deletions that come before what they owe.
 //!
-//! Each family brings its [`rule::Rules`]. Their judgement is pure: `needs` says what must be known, `judge`
-//! decides when it is; in between, [`lookup`] asks the API. Around them is one service, which the embedded
-//! engine calls in the process and a cluster calls as a webhook. What cannot be found out is refused.
+//! Each family brings a list of rules ([`rule::Rule`]), one for each kind that it reviews. Two of their steps are
+//! pure: `needs` says what must be known, `review` decides when it is; in between, [`lookup`] asks the API.
+//! Around them is one service, which the embedded engine calls in the process and a cluster calls as a
+//! webhook. What cannot be found out is refused. A new family adds its module and one line to [`FAMILIES`].
 
 mod configuration;
 mod group;
 mod hook;
 mod lab;
 mod lookup;
-mod pod;
-mod provider;
 mod reference;
+mod refusal;
+mod request;
 mod rule;
 mod webhook;
 
+pub use group::Providers;
 pub use hook::Hook;
 pub use lookup::{LookupResult, Permission, Permissions};
-pub use provider::Providers;
 pub use reference::Reference;
 pub use webhook::{PATH, Target, configuration};
 
@@ -35,25 +36,33 @@ use sojourn_api::name::shared;
 use tower::util::BoxCloneService;
 
 use self::lookup::Lookup;
-use self::rule::Rules;
+use self::rule::{FamilyRules, RegisteredRule};
 
 /// What refusals are signed with.
 pub const NAME: &str = shared::ADMISSION;
 
-/// The rules of the installation and of every family; a family adds a line.
-fn rules(providers: Providers) -> Vec<Box<dyn Rules>> {
-    vec![
-        Box::new(configuration::ConfigurationRules),
-        Box::new(lab::LabRules),
-        Box::new(group::GroupRules { providers }),
-    ]
+/// The rules of every family, in the order in which they are asked.
+const FAMILIES: &[FamilyRules] = &[lab::rules, group::rules];
+
+/// What rules know of the installation, the same for all families.
+#[derive(Debug, Clone, Default)]
+pub struct Setup {
+    /// Who makes machines, beside `pod`, which is always there.
+    pub providers: Providers,
+}
+
+/// The rules of the installation and of every family.
+fn rules(setup: &Setup) -> Vec<RegisteredRule> {
+    let mut all = vec![RegisteredRule::new(configuration::ConfigurationRule)];
+    all.extend(FAMILIES.iter().flat_map(|family| family(setup)));
+    all
 }
 
 /// The admission service. It gets its client later: an engine needs its hooks before it has clients.
 #[derive(Clone)]
 pub struct Admission {
     client: Arc<OnceLock<Client>>,
-    rules: Arc<[Box<dyn Rules>]>,
+    rules: Arc<[RegisteredRule]>,
 }
 
 impl std::fmt::Debug for Admission {
@@ -64,29 +73,27 @@ impl std::fmt::Debug for Admission {
 
 impl Default for Admission {
     fn default() -> Self {
-        Self::new(Providers::default())
+        Self::new(&Setup::default())
     }
 }
 
 impl Admission {
-    /// Knows these providers of machines.
-    pub fn new(providers: Providers) -> Self {
-        Self { client: Arc::default(), rules: rules(providers).into() }
+    pub fn new(setup: &Setup) -> Self {
+        Self { client: Arc::default(), rules: rules(setup).into() }
     }
 
-    /// The API groups in which writes are judged.
+    /// The API groups in which writes are reviewed.
     pub fn groups(&self) -> Vec<String> {
         self.each(|hook| hook.group)
     }
 
-    /// The resources whose writes are judged.
+    /// The resources whose writes are reviewed.
     pub fn resources(&self) -> Vec<String> {
         self.each(|hook| hook.resource)
     }
 
     fn each(&self, part: impl Fn(&Hook) -> &'static str) -> Vec<String> {
-        let hooks = self.rules.iter().flat_map(|rules| rules.hooks());
-        let parts: BTreeSet<&str> = hooks.map(|hook| part(&hook)).collect();
+        let parts: BTreeSet<&str> = self.rules.iter().map(|rule| part(&rule.hook)).collect();
         parts.into_iter().map(str::to_owned).collect()
     }
 
@@ -117,16 +124,16 @@ impl Admission {
     }
 }
 
-/// Several families may care about one request, such as the deletion of a namespace: all of them must allow
+/// Several rules may care about one request, such as the deletion of a namespace: all of them must allow
 /// it, and the first refusal is the answer.
 async fn review_by_all(
-    rules: &[Box<dyn Rules>],
+    rules: &[RegisteredRule],
     request: &AdmissionRequest<DynamicObject>,
     lookup: Lookup<'_>,
 ) -> AdmissionResponse {
     let mut response = AdmissionResponse::from(request);
-    for judged in rules.iter().filter_map(|rules| rules.judge(request, lookup)) {
-        let one = judged.await;
+    for review in rules.iter().filter_map(|rule| rule.review(request, lookup)) {
+        let one = review.await;
         if !one.allowed {
             return one;
         }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use futures::future::BoxFuture;
 use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
+use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use serde_json::Value;
 use sojourn_api::config;
 use sojourn_api::name::shared::{CONFIG_MAP, NAMESPACE};
@@ -13,38 +12,47 @@ use sojourn_api::problem::Problem;
 use super::hook::Hook;
 use super::lookup::{Lookup, Permissions};
 use super::reference::{Reference, review_references, to_get};
-use super::rule::{Rules, about, invalid, name};
+use super::refusal::invalid;
+use super::request::name;
+use super::rule::Rule;
 
 const CONFIG_MAPS: &str = "configmaps";
 
 #[derive(Debug)]
-pub(super) struct ConfigurationRules;
+pub(super) struct ConfigurationRule;
 
-impl Rules for ConfigurationRules {
-    fn hooks(&self) -> Vec<Hook> {
-        vec![Hook {
+impl Rule for ConfigurationRule {
+    type Needs = Vec<Reference>;
+    type Answers = Permissions;
+
+    fn hook(&self) -> Hook {
+        Hook {
             name: "configuration",
             namespace: Some(NAMESPACE),
-            // What the configuration is may be said by nobody without being judged.
-            judges_controllers: true,
+            // What the configuration is may be said by nobody without being reviewed.
+            reviews_controllers: true,
             ..Hook::writes(("", "v1", CONFIG_MAPS), format!("request.name == '{CONFIG_MAP}'"))
-        }]
+        }
     }
 
-    fn judge<'a>(
-        &'a self,
-        request: &'a AdmissionRequest<DynamicObject>,
-        lookup: Lookup<'a>,
-    ) -> Option<BoxFuture<'a, AdmissionResponse>> {
-        let written = matches!(request.operation, Operation::Create | Operation::Update);
-        let ours = request.namespace.as_deref() == Some(NAMESPACE) && name(request) == CONFIG_MAP;
-        if about(request) != Some(("", CONFIG_MAPS)) || !written || !ours {
-            return None;
-        }
-        Some(Box::pin(async move {
-            let named = named_secrets(request).into_iter().map(|reference| reference.permission);
-            judge(request, &lookup.all_permitted(named).await)
-        }))
+    fn concerns(&self, request: &AdmissionRequest<DynamicObject>) -> bool {
+        name(request) == CONFIG_MAP
+    }
+
+    fn needs(&self, request: &AdmissionRequest<DynamicObject>) -> Vec<Reference> {
+        named_secrets(request)
+    }
+
+    async fn look_up(&self, named: Vec<Reference>, lookup: Lookup<'_>) -> Permissions {
+        lookup.references_permitted(named).await
+    }
+
+    fn review(
+        &self,
+        request: &AdmissionRequest<DynamicObject>,
+        permitted: &Permissions,
+    ) -> AdmissionResponse {
+        review(request, permitted)
     }
 }
 
@@ -64,10 +72,7 @@ fn named_secrets(request: &AdmissionRequest<DynamicObject>) -> Vec<Reference> {
     named.into_iter().map(reference).collect()
 }
 
-pub(super) fn judge(
-    request: &AdmissionRequest<DynamicObject>,
-    permitted: &Permissions,
-) -> AdmissionResponse {
+fn review(request: &AdmissionRequest<DynamicObject>, permitted: &Permissions) -> AdmissionResponse {
     let part = |object: Option<&DynamicObject>, part: &str| {
         object.and_then(|object| object.data.get(part)).cloned().unwrap_or(Value::Null)
     };

@@ -18,6 +18,7 @@ use sojourn_api::name::shared;
 use sojourn_core::key::Key;
 use tokio::time::Instant;
 
+use super::reference::Reference;
 use crate::api_error::api_error_message;
 
 /// How long everything together may take to be found out. Whoever waits for us waits ten seconds.
@@ -59,6 +60,10 @@ impl<'a> Lookup<'a> {
         Self { client, request, until: Instant::now() + LOOKUP_TIMEOUT }
     }
 
+    pub(super) fn request(self) -> &'a AdmissionRequest<DynamicObject> {
+        self.request
+    }
+
     /// Whether whoever sent the request has a permission.
     pub(super) async fn permitted(self, permission: Permission) -> LookupResult<bool> {
         let review = review(self.request, permission);
@@ -69,10 +74,7 @@ impl<'a> Lookup<'a> {
     }
 
     /// The same of several, each asked once.
-    pub(super) async fn all_permitted(
-        self,
-        permissions: impl IntoIterator<Item = Permission>,
-    ) -> Permissions {
+    async fn all_permitted(self, permissions: impl IntoIterator<Item = Permission>) -> Permissions {
         let permissions: BTreeSet<Permission> = permissions.into_iter().collect();
         stream::iter(permissions)
             .map(|permission| async move {
@@ -82,6 +84,14 @@ impl<'a> Lookup<'a> {
             .buffer_unordered(MAX_CONCURRENT_REVIEWS)
             .collect()
             .await
+    }
+
+    /// The same of what references need.
+    pub(super) async fn references_permitted(
+        self,
+        references: impl IntoIterator<Item = Reference>,
+    ) -> Permissions {
+        self.all_permitted(references.into_iter().map(|reference| reference.permission)).await
     }
 
     /// An object of a namespace, if there is one.

@@ -3,18 +3,15 @@
 //! than the sender's.
 //!
 //! A reference is asked about when it is written or changed, and never again. Our controllers change
-//! none, so they ask about nothing; the Machines that they make for a group are asked about like
-//! anybody's, and their account may create Pods.
-
-use std::collections::BTreeSet;
+//! none, so they ask about nothing; what they make is asked about like anybody's.
 
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
-use sojourn_api::lab::reference::Referent;
 use sojourn_api::problem::Problem;
 
 use super::lookup::{Permission, Permissions};
-use super::rule::{refuse, sender, unasked, unknown};
+use super::refusal::{refuse, unasked, unknown};
+use super::request::sender;
 
 /// Objects of one kind that are asked about one by one. Whoever names more must be allowed to read
 /// every object of that kind there, which is one question.
@@ -60,18 +57,18 @@ pub(super) fn to_create_pods(path: &str, namespace: &str) -> Reference {
     Reference { path: path.to_owned(), permission }
 }
 
-/// The sender must be allowed to read what programs are given, in the namespace where they run.
+/// The sender must be allowed to read what programs are given, in the namespace where they run: Secrets and
+/// ConfigMaps, each by its resource and its name.
 pub(super) fn to_read(
     path: &str,
-    referents: &BTreeSet<Referent<'_>>,
+    given: &[(&'static str, &str)],
     namespace: &str,
 ) -> Vec<Reference> {
-    let one = |referent: &Referent<'_>| {
-        to_get(path, ("", referent.resource()), namespace, referent.name())
-    };
+    let one =
+        |(resource, name): (&'static str, &str)| to_get(path, ("", resource), namespace, name);
     let mut all = Vec::new();
     for resource in ["secrets", "configmaps"] {
-        let of_kind = referents.iter().filter(|referent| referent.resource() == resource);
+        let of_kind = given.iter().copied().filter(|(of, _)| *of == resource);
         if of_kind.clone().count() <= MAX_NAMED_OBJECTS {
             all.extend(of_kind.map(one));
         } else if let Some(mut any) = of_kind.map(one).next() {

@@ -12,20 +12,21 @@ use tower::ServiceExt as _;
 use sojourn_api::name::{GROUP_GROUP, LAB_GROUP};
 use sojourn_core::key::Key;
 
-use super::lab::{Answers, Needs, judge, needs};
+use super::rule::Rule;
 use super::*;
 
 mod group;
+mod lab;
 mod owed;
 mod pod;
 mod reference;
 
 /// A request about an object that becomes `new` and was `old`.
 fn request(resource: (&str, &str), new: Value, old: Value) -> AdmissionRequest<DynamicObject> {
-    review(resource, new, old).try_into().expect("a request")
+    admission_review(resource, new, old).try_into().expect("a request")
 }
 
-fn review(
+fn admission_review(
     (group, resource): (&str, &str),
     new: Value,
     old: Value,
@@ -54,7 +55,7 @@ fn deletion(
     options: Value,
 ) -> AdmissionRequest<DynamicObject> {
     let mut review =
-        serde_json::to_value(review(resource, old.clone(), old.clone())).expect("JSON");
+        serde_json::to_value(admission_review(resource, old.clone(), old.clone())).expect("JSON");
     let request = &mut review["request"];
     request["operation"] = json!("DELETE");
     request["object"] = Value::Null;
@@ -90,11 +91,28 @@ fn of_config(new: Value, old: Value) -> AdmissionRequest<DynamicObject> {
 }
 
 fn review_config(new: Value, old: Value) -> AdmissionResponse {
-    super::configuration::judge(&of_config(new, old), &Permissions::default())
+    configuration::ConfigurationRule.review(&of_config(new, old), &Permissions::default())
 }
 
-fn answered(hold: Result<bool, String>) -> Answers {
-    Answers { hold: Some(hold), ..Answers::default() }
+/// What a rule must know to review a request; nothing, if it is none of its business.
+fn needs_of<R: Rule<Needs: Default>>(
+    rule: &R,
+    request: &AdmissionRequest<DynamicObject>,
+) -> R::Needs {
+    let concerned = rule.hook().covers(request) && rule.concerns(request);
+    if concerned { rule.needs(request) } else { R::Needs::default() }
+}
+
+/// What a rule says about a request, by what was found out.
+fn review_of<R: Rule>(
+    rule: &R,
+    request: &AdmissionRequest<DynamicObject>,
+    answers: &R::Answers,
+) -> AdmissionResponse {
+    if rule.hook().covers(request) && rule.concerns(request) {
+        return rule.review(request, answers);
+    }
+    AdmissionResponse::from(request)
 }
 
 fn fields(response: &AdmissionResponse) -> Vec<&str> {
@@ -140,116 +158,6 @@ fn binary_configuration_is_refused() {
     map["binaryData"] = json!({ "lab.yaml": "AAAA" });
     let response = review_config(map, Value::Null);
     assert_eq!(fields(&response), ["binaryData[lab.yaml]"]);
-}
-
-#[test]
-fn marks_that_hold_an_instance_need_the_verb() {
-    for mark in ["sojourn.dev/paused", "sojourn.dev/observe"] {
-        let set = of_instance(instance(json!({ mark: "true" })), instance(json!({})));
-        let unset = of_instance(instance(json!({})), instance(json!({ mark: "true" })));
-        let created = of_instance(instance(json!({ mark: "true" })), Value::Null);
-        for request in [set, unset, created] {
-            let permission = Permission {
-                verb: "hold",
-                group: LAB_GROUP,
-                resource: "instances",
-                subresource: None,
-                namespace: "lab".to_owned(),
-                name: Some("one".to_owned()),
-            };
-            assert_eq!(needs(&request), Needs { hold: Some(permission), ..Needs::default() });
-            assert!(judge(&request, &answered(Ok(true))).allowed);
-            let refused = judge(&request, &answered(Ok(false)));
-            assert!(!refused.allowed);
-            assert_eq!(refused.result.code, 403);
-            assert_eq!(fields(&refused), [format!("metadata.annotations[{mark}]")]);
-            assert!(refused.result.message.contains("ada needs the verb `hold`"));
-        }
-    }
-}
-
-#[test]
-fn giving_up_what_is_to_be_handed_in_needs_the_verb() {
-    let finalized = |submission: Value, finalizers: Value| {
-        let mut object = instance(json!({}));
-        object["spec"]["submission"] = submission;
-        object["metadata"]["finalizers"] = finalizers;
-        object
-    };
-    let ours = || json!(["lab.sojourn.dev/instance"]);
-    let submits = || json!({ "url": "https://x/" });
-    let freed = of_instance(finalized(submits(), json!([])), finalized(submits(), ours()));
-    assert!(needs(&freed).hold.is_some());
-    assert_eq!(fields(&judge(&freed, &answered(Ok(false)))), ["metadata.finalizers"]);
-    assert!(judge(&freed, &answered(Ok(true))).allowed);
-    // Taking the submission out in the same breath does not help.
-    let both = of_instance(finalized(Value::Null, json!([])), finalized(submits(), ours()));
-    assert!(needs(&both).hold.is_some());
-    let kept = of_instance(finalized(submits(), ours()), finalized(submits(), ours()));
-    assert_eq!(needs(&kept), Needs::default());
-    let nothing = of_instance(finalized(Value::Null, json!([])), finalized(Value::Null, ours()));
-    assert_eq!(needs(&nothing), Needs::default());
-}
-
-#[test]
-fn what_cannot_be_found_out_is_refused() {
-    let request = of_instance(instance(json!({ "sojourn.dev/paused": "true" })), Value::Null);
-    let unknown = judge(&request, &answered(Err("the API is away".to_owned())));
-    assert!(!unknown.allowed && unknown.result.message.contains("the API is away"));
-    assert_eq!(unknown.result.code, 503);
-    assert!(!judge(&request, &Answers::default()).allowed);
-}
-
-#[test]
-fn other_changes_need_nothing() {
-    let mark = json!({ "sojourn.dev/paused": "true", "other": "1" });
-    let mut changed = mark.clone();
-    changed["other"] = json!("2");
-    let request = of_instance(instance(changed), instance(mark.clone()));
-    assert_eq!(needs(&request), Needs::default());
-    assert!(judge(&request, &Answers::default()).allowed);
-
-    let mut status = of_instance(instance(mark.clone()), instance(json!({})));
-    status.sub_resource = Some("status".to_owned());
-    assert_eq!(needs(&status), Needs::default());
-    let tenant = request_of_another_kind(mark);
-    assert_eq!(needs(&tenant), Needs::default());
-}
-
-fn request_of_another_kind(annotations: Value) -> AdmissionRequest<DynamicObject> {
-    request((LAB_GROUP, "tenants"), instance(annotations), Value::Null)
-}
-
-#[test]
-fn times_must_be_times() {
-    for name in ["sojourn.dev/keep-until", "lab.sojourn.dev/submission-request"] {
-        let judged = |text: &str| {
-            let request = of_instance(instance(json!({ name: text })), instance(json!({})));
-            judge(&request, &Answers::default())
-        };
-        assert!(judged("2026-11-17T09:00:00Z").allowed);
-        assert!(judged("2026-11-17T10:00:00+01:00").allowed);
-        let refused = judged("tomorrow");
-        assert!(!refused.allowed);
-        assert_eq!(fields(&refused), [format!("metadata.annotations[{name}]")]);
-    }
-}
-
-#[test]
-fn a_number_of_alerts_that_is_none_is_admitted_with_a_warning() {
-    let judged = |text: &str| {
-        let mut template = instance(json!({ "lab.sojourn.dev/custom-number-alerts": text }));
-        template["kind"] = json!("Template");
-        template["spec"] = json!({ "environmentList": [] });
-        judge(&request((LAB_GROUP, "templates"), template, Value::Null), &Answers::default())
-    };
-    assert_eq!(judged("4").warnings, None);
-    let warned = judged("many");
-    assert!(warned.allowed);
-    assert_eq!(
-        warned.warnings.as_deref(),
-        Some(&["metadata.annotations[lab.sojourn.dev/custom-number-alerts]: \"many\" is not a number from 0 to 100 and is ignored".to_owned()][..])
-    );
 }
 
 /// A client whose API answers every access review alike, and what it was asked.
@@ -314,7 +222,7 @@ async fn post(body: impl Into<axum::body::Body>) -> (StatusCode, Value) {
 #[tokio::test]
 async fn the_webhook_answers_reviews() {
     let bad = config_map(json!({ "lab.yaml": "margin: 60" }));
-    let review = review(("", "configmaps"), bad, Value::Null);
+    let review = admission_review(("", "configmaps"), bad, Value::Null);
     let (status, answer) = post(serde_json::to_vec(&review).expect("JSON")).await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(answer["kind"], "AdmissionReview");
@@ -335,26 +243,42 @@ async fn the_webhook_refuses_what_is_no_review() {
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
 }
 
-/// Rules of a family that answers every request alike.
+/// A rule that answers every request alike, if it answers any.
 struct Answering(Option<AdmissionResponse>);
 
-impl Rules for Answering {
-    fn hooks(&self) -> Vec<Hook> {
-        Vec::new()
+impl Rule for Answering {
+    type Needs = ();
+    type Answers = ();
+
+    fn hook(&self) -> Hook {
+        Hook::writes((LAB_GROUP, "v1alpha1", "instances"), "true".to_owned())
     }
 
-    fn judge<'a>(
-        &'a self,
-        _: &'a AdmissionRequest<DynamicObject>,
-        _: Lookup<'a>,
-    ) -> Option<futures::future::BoxFuture<'a, AdmissionResponse>> {
-        let answer = self.0.clone()?;
-        Some(Box::pin(std::future::ready(answer)))
+    fn concerns(&self, _: &AdmissionRequest<DynamicObject>) -> bool {
+        self.0.is_some()
+    }
+
+    fn needs(&self, _: &AdmissionRequest<DynamicObject>) {}
+
+    async fn look_up(&self, (): (), _: Lookup<'_>) {}
+
+    fn review(&self, _: &AdmissionRequest<DynamicObject>, (): &()) -> AdmissionResponse {
+        self.0.clone().expect("what it has no answer to is none of its business")
     }
 }
 
 #[test]
-fn every_family_that_cares_about_a_request_must_allow_it() {
+fn every_family_of_the_api_has_rules_for_its_kinds() {
+    let known = sojourn_api::family::FAMILIES;
+    assert_eq!(FAMILIES.len(), known.len());
+    for (rules, family) in FAMILIES.iter().zip(known) {
+        let rules = rules(&Setup::default());
+        assert!(rules.iter().any(|rule| rule.hook.group == family.api_group), "{}", family.name);
+    }
+}
+
+#[test]
+fn every_rule_that_cares_about_a_request_must_allow_it() {
     let request = of_instance(instance(json!({})), Value::Null);
     let warning = |text: &str| {
         let mut response = AdmissionResponse::from(&request);
@@ -362,22 +286,22 @@ fn every_family_that_cares_about_a_request_must_allow_it() {
         Some(response)
     };
     let refusal = || Some(AdmissionResponse::from(&request).deny("not by the second"));
-    let judged = |answers: Vec<Option<AdmissionResponse>>| {
-        let rules: Vec<Box<dyn Rules>> =
-            answers.into_iter().map(|answer| Box::new(Answering(answer)) as _).collect();
+    let reviewed = |answers: Vec<Option<AdmissionResponse>>| {
+        let rules: Vec<_> =
+            answers.into_iter().map(|answer| RegisteredRule::new(Answering(answer))).collect();
         let lookup = Lookup::new(None, &request);
         review_by_all(&rules, &request, lookup).now_or_never().expect("asks nobody")
     };
-    assert!(judged(vec![None, None]).allowed, "nobody's business");
-    let refused = judged(vec![warning("first"), refusal(), warning("third")]);
+    assert!(reviewed(vec![None, None]).allowed, "nobody's business");
+    let refused = reviewed(vec![warning("first"), refusal(), warning("third")]);
     assert_eq!((refused.allowed, refused.result.message.as_str()), (false, "not by the second"));
-    let allowed = judged(vec![warning("first"), None, warning("third")]);
+    let allowed = reviewed(vec![warning("first"), None, warning("third")]);
     assert!(allowed.allowed);
     assert_eq!(allowed.warnings, Some(vec!["first".to_owned(), "third".to_owned()]));
 }
 
 #[test]
-fn a_cluster_is_told_to_ask_only_about_what_is_judged() {
+fn a_cluster_is_told_to_ask_only_about_what_is_reviewed() {
     let target = Target::Url("https://127.0.0.1:9443/".to_owned());
     let all = configuration(&target, b"pem").webhooks.expect("webhooks");
     let names: Vec<_> = all.iter().map(|webhook| webhook.name.as_str()).collect();

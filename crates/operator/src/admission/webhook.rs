@@ -20,8 +20,7 @@ use kube::core::{DynamicObject, ObjectMeta};
 use sojourn_api::install;
 
 use super::hook::Hook;
-use super::provider::Providers;
-use super::{Admission, NAME, rules};
+use super::{Admission, NAME, Setup, rules};
 
 pub(super) mod expression;
 
@@ -72,11 +71,10 @@ pub enum Target {
     Url(String),
 }
 
-/// What tells an API server to ask us. It asks only about what we judge, so that everything else
+/// What tells an API server to ask us. It asks only about what we review, so that everything else
 /// goes on when we are not there.
 pub fn configuration(target: &Target, ca_pem: &[u8]) -> ValidatingWebhookConfiguration {
-    let rules = rules(Providers::default());
-    let hooks = rules.iter().flat_map(|rules| rules.hooks());
+    let hooks = rules(&Setup::default()).into_iter().map(|rule| rule.hook);
     ValidatingWebhookConfiguration {
         metadata: ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() },
         webhooks: Some(hooks.map(|hook| webhook(hook, client_config(target, ca_pem))).collect()),
@@ -111,7 +109,7 @@ fn webhook(hook: Hook, client_config: WebhookClientConfig) -> ValidatingWebhook 
         operations: Some(hook.operations.iter().map(|one| (*one).to_owned()).collect()),
         scope: Some(hook.scope.to_owned()),
     };
-    let conditions = match hook.judges_controllers {
+    let conditions = match hook.reviews_controllers {
         true => vec![condition("ours", hook.expression)],
         false => {
             vec![condition("somebody-elses", others()), condition("judged", hook.expression)]
@@ -146,7 +144,7 @@ fn condition(name: &str, expression: String) -> MatchCondition {
     MatchCondition { name: name.to_owned(), expression }
 }
 
-/// The controllers' own writes are not asked about ([`Hook::judges_controllers`]).
+/// The controllers' own writes are not asked about ([`Hook::reviews_controllers`]).
 fn others() -> String {
     format!("request.userInfo.username != '{}'", install::user_name())
 }

@@ -12,7 +12,7 @@ use kube::{Api, Client, Error};
 use serde_json::{Value, json};
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine, Hook, HookScope, Hooks};
-use sojourn_operator::admission::{self, Admission, Providers};
+use sojourn_operator::admission::{self, Admission, Providers, Setup};
 use sojourn_rbac::User;
 
 const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,7 +24,8 @@ pub(crate) fn user(name: &str, groups: &[&str]) -> Identity {
 
 /// An engine with our kinds, our roles and our admission.
 pub(crate) async fn engine() -> (Engine, Client) {
-    let admission = Admission::new(Providers::default().with("fake", |_| Vec::new()));
+    let admission =
+        Admission::new(&Setup { providers: Providers::default().with("fake", |_| Vec::new()) });
     let scope = HookScope { groups: admission.groups(), resources: admission.resources() };
     let hook = Hook::new(admission::NAME, scope, admission.service());
     let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };

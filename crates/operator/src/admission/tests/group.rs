@@ -6,7 +6,35 @@ use sojourn_api::group::{GroupConfig, InstanceGroup};
 use sojourn_api::problem::Problem;
 
 use super::*;
-use crate::admission::group::{Answers, Needs, judge, needs};
+use crate::admission::group::instance_group::InstanceGroupRule;
+use crate::admission::group::machine::MachineRule;
+use crate::admission::group::needs::{Answers, Needs};
+
+fn group_rule() -> InstanceGroupRule {
+    InstanceGroupRule { providers: Providers::default() }
+}
+
+fn machine_rule() -> MachineRule {
+    MachineRule { providers: Providers::default() }
+}
+
+fn is_of_machine(request: &AdmissionRequest<DynamicObject>) -> bool {
+    request.resource.resource == "machines"
+}
+
+fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
+    match is_of_machine(request) {
+        true => needs_of(&machine_rule(), request),
+        false => needs_of(&group_rule(), request),
+    }
+}
+
+fn review(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
+    match is_of_machine(request) {
+        true => review_of(&machine_rule(), request, answers),
+        false => review_of(&group_rule(), request, answers),
+    }
+}
 
 const CREATED: &str = "2026-11-16T09:00:00Z";
 
@@ -87,7 +115,7 @@ fn a_template_of_nobody_and_one_that_its_provider_cannot_use_are_refused() {
     });
     let answered = |request: &AdmissionRequest<DynamicObject>| {
         let template = needs(request).template.expect("a template to look at");
-        judge(request, &Answers { template: Some(providers.check(&template)), ..well() })
+        review(request, &Answers { template: Some(providers.check(&template)), ..well() })
     };
     let nobody = json!({ "template": { "provider": "cloud", "config": {} } });
     let unusable = json!({ "template": { "provider": "fake", "config": { "bad": 1 } } });
@@ -122,7 +150,7 @@ fn only_a_template_that_changes_is_looked_at_again() {
     labelled["metadata"]["labels"] = json!({ "a": "b" });
     let request = of_group(labelled, old);
     assert_eq!(needs(&request), Needs::default());
-    assert!(judge(&request, &Answers::default()).allowed);
+    assert!(review(&request, &Answers::default()).allowed);
 }
 
 #[test]
@@ -131,17 +159,17 @@ fn what_only_words_can_tell_is_told_at_its_place() {
         let window = json!({ "cron": cron, "duration": "1h", "timeZone": zone });
         group(json!({ "budgets": [{ "max": 1, "allow": [window] }] }))
     };
-    let judged = |new: Value, old: Value| judge(&of_group(new, old), &well());
-    assert!(judged(window("0 1 * * *", "Europe/Rome"), Value::Null).allowed);
-    let refused = judged(window("0 1 * * *", "Europe/Atlantis"), Value::Null);
+    let reviewed = |new: Value, old: Value| review(&of_group(new, old), &well());
+    assert!(reviewed(window("0 1 * * *", "Europe/Rome"), Value::Null).allowed);
+    let refused = reviewed(window("0 1 * * *", "Europe/Atlantis"), Value::Null);
     assert_eq!(fields(&refused), ["spec.budgets[0].allow[0].timeZone"]);
     let backwards = window("0 9-5 * * *", "UTC");
-    let refused = judged(backwards.clone(), Value::Null);
+    let refused = reviewed(backwards.clone(), Value::Null);
     assert_eq!(fields(&refused), ["spec.budgets[0].allow[0].cron"]);
     // One that got in before there was a rule can still be scaled.
     let mut scaled = backwards.clone();
     scaled["spec"]["size"] = json!(7);
-    assert!(judged(scaled, backwards).allowed);
+    assert!(reviewed(scaled, backwards).allowed);
 }
 
 // case: group 2
@@ -149,18 +177,18 @@ fn what_only_words_can_tell_is_told_at_its_place() {
 fn ages_are_compared_as_they_would_be_in_force() {
     let group = |age: &str| group(json!({ "expiry": { "eligibleAge": age } }));
     let month = with_config("expiry: { forcedAge: 30d }");
-    assert!(judge(&of_group(group("21d"), Value::Null), &month).allowed);
-    let refused = judge(&of_group(group("30d"), Value::Null), &month);
+    assert!(review(&of_group(group("21d"), Value::Null), &month).allowed);
+    let refused = review(&of_group(group("30d"), Value::Null), &month);
     let told = causes(&refused);
     assert_eq!(told[0].0, "spec.expiry");
     assert!(told[0].1.contains("is not shorter than forcedAge"), "{told:?}");
     // What the configuration broke does not hold the group's other fields back.
     let mut frozen = group("30d");
     frozen["spec"]["freezeUntil"] = json!("2026-12-01T00:00:00Z");
-    assert!(judge(&of_group(frozen, group("30d")), &month).allowed);
+    assert!(review(&of_group(frozen, group("30d")), &month).allowed);
     // Nobody knows: the group's own ages are in order, and that it was not compared is said.
     let unread = Answers { config: Some(Err("the API is away".to_owned())), ..well() };
-    let response = judge(&of_group(group("30d"), Value::Null), &unread);
+    let response = review(&of_group(group("30d"), Value::Null), &unread);
     assert!(response.allowed);
     assert!(response.warnings.expect("a warning")[0].contains("the API is away"));
 }
@@ -174,7 +202,7 @@ fn a_group_that_cannot_keep_up_is_admitted_with_the_shortfall_in_words() {
         if let (Value::Object(spec), Value::Object(part)) = (&mut spec, part) {
             spec.extend(part);
         }
-        let response = judge(&of_group(group(spec), Value::Null), &well());
+        let response = review(&of_group(group(spec), Value::Null), &well());
         assert!(response.allowed, "it is a warning: {response:?}");
         response.warnings.unwrap_or_default()
     };
@@ -195,7 +223,7 @@ fn a_group_that_cannot_keep_up_is_admitted_with_the_shortfall_in_words() {
     // The drain time may be the installation's.
     let slow = with_config("defaultDrainTimeout: 1d");
     let ages = json!({ "size": 20, "expiry": { "eligibleAge": "21d", "forcedAge": "30d" } });
-    let told = judge(&of_group(group(ages), Value::Null), &slow).warnings.expect("a warning");
+    let told = review(&of_group(group(ages), Value::Null), &slow).warnings.expect("a warning");
     assert!(told[0].starts_with("spec.expiry.forcedAge: 8 of 20 machines"), "{told:?}");
 }
 
@@ -210,8 +238,8 @@ fn marks_that_hold_need_the_verb_on_their_own_kind() {
             let request = request((GROUP_GROUP, resource), marked, object.clone());
             let hold = needs(&request).hold.expect("a permission");
             assert_eq!((hold.verb, hold.group, hold.resource), ("hold", GROUP_GROUP, resource));
-            assert!(judge(&request, &well()).allowed);
-            let refused = judge(&request, &Answers { hold: Some(Ok(false)), ..well() });
+            assert!(review(&request, &well()).allowed);
+            let refused = review(&request, &Answers { hold: Some(Ok(false)), ..well() });
             assert_eq!(refused.result.code, 403);
             assert_eq!(fields(&refused), [format!("metadata.annotations[{mark}]")]);
             assert!(
@@ -232,7 +260,7 @@ fn nobody_skips_a_drain_by_taking_the_finalizer_away() {
         finalized["metadata"]["finalizers"] = json!([finalizer, "others"]);
         let freed = request((GROUP_GROUP, resource), free.clone(), finalized.clone());
         assert!(needs(&freed).hold.is_some());
-        let refused = judge(&freed, &Answers { hold: Some(Ok(false)), ..well() });
+        let refused = review(&freed, &Answers { hold: Some(Ok(false)), ..well() });
         assert_eq!(fields(&refused), ["metadata.finalizers"]);
         let kept = request((GROUP_GROUP, resource), finalized.clone(), finalized);
         assert_eq!(needs(&kept), Needs::default());
@@ -254,23 +282,23 @@ fn the_machines_of_a_group_are_made_by_whoever_keeps_it() {
     let manage = needs(&request).manage.expect("a permission");
     assert_eq!((manage.verb, manage.subresource), ("update", Some("status")));
     assert_eq!((manage.resource, manage.name.as_deref()), ("instancegroups", Some("web")));
-    assert!(judge(&request, &well()).allowed);
-    let refused = judge(&request, &Answers { manage: Some(Ok(false)), ..well() });
+    assert!(review(&request, &well()).allowed);
+    let refused = review(&request, &Answers { manage: Some(Ok(false)), ..well() });
     assert_eq!((refused.result.code, fields(&refused)), (403, vec!["spec.onDemand"]));
-    let unknown = judge(&request, &Answers { manage: Some(Err("away".to_owned())), ..well() });
+    let unknown = review(&request, &Answers { manage: Some(Err("away".to_owned())), ..well() });
     assert_eq!(unknown.result.code, 503);
-    assert_eq!(judge(&request, &Answers { manage: None, ..well() }).result.code, 500);
+    assert_eq!(review(&request, &Answers { manage: None, ..well() }).result.code, 500);
 
     let by_hand = machine(json!({ "onDemand": false, "group": "web" }));
     for machine in [by_hand.clone(), owned(false, "web"), owned(true, "another")] {
         let request = of_machine(machine, Value::Null);
         assert_eq!(needs(&request).manage, None);
-        let refused = judge(&request, &well());
+        let refused = review(&request, &well());
         assert_eq!((refused.result.code, fields(&refused)), (422, vec!["spec.onDemand"]));
         assert!(refused.result.message.contains("ask for one on demand"));
     }
     // What is there already may be answered and marked.
-    assert!(judge(&of_machine(by_hand.clone(), by_hand), &well()).allowed);
+    assert!(review(&of_machine(by_hand.clone(), by_hand), &well()).allowed);
 }
 
 #[test]
@@ -280,9 +308,9 @@ fn a_renewal_goes_no_further_than_it_may() {
     let request = of_machine(until("2026-11-23T09:00:00Z"), machine(json!({ "group": "web" })));
     let asked = needs(&request);
     assert_eq!((asked.config, asked.group), (true, Some(Key::new("red", "web"))));
-    assert!(judge(&request, &week).allowed);
+    assert!(review(&request, &week).allowed);
     let later = of_machine(until("2026-11-23T09:00:01Z"), machine(json!({ "group": "web" })));
-    let refused = judge(&later, &week);
+    let refused = review(&later, &week);
     assert_eq!(
         causes(&refused),
         [(
@@ -293,11 +321,11 @@ fn a_renewal_goes_no_further_than_it_may() {
     let longer: InstanceGroup =
         serde_json::from_value(group(json!({ "expiry": { "ondemandMaxAge": "8d" } })))
             .expect("a group");
-    assert!(judge(&later, &Answers { group: Some(Ok(Some(longer))), ..week.clone() }).allowed);
-    assert!(judge(&later, &well()).allowed, "nothing expires, so nothing is too late");
-    let unknown = judge(&later, &Answers { group: Some(Err("away".to_owned())), ..week });
+    assert!(review(&later, &Answers { group: Some(Ok(Some(longer))), ..week.clone() }).allowed);
+    assert!(review(&later, &well()).allowed, "nothing expires, so nothing is too late");
+    let unknown = review(&later, &Answers { group: Some(Err("away".to_owned())), ..week });
     assert_eq!((unknown.result.code, fields(&unknown)), (503, vec!["spec.renewedUntil"]));
-    // What stands there is not judged again.
+    // What stands there is not reviewed again.
     let same = of_machine(until("2030-01-01T00:00:00Z"), until("2030-01-01T00:00:00Z"));
     assert_eq!(needs(&same), Needs::default());
 }
@@ -307,7 +335,7 @@ fn marks_that_are_times_must_be_and_protection_that_means_nothing_is_warned_abou
     let marked = |name: &str, text: &str| {
         let mut marked = machine(json!({}));
         marked["metadata"]["annotations"] = json!({ name: text });
-        judge(&of_machine(marked, machine(json!({}))), &well())
+        review(&of_machine(marked, machine(json!({}))), &well())
     };
     for name in ["sojourn.dev/keep-until", "group.sojourn.dev/drain"] {
         assert!(marked(name, CREATED).allowed);
@@ -315,7 +343,7 @@ fn marks_that_are_times_must_be_and_protection_that_means_nothing_is_warned_abou
     }
     let mut rotate = group(json!({}));
     rotate["metadata"]["annotations"] = json!({ "group.sojourn.dev/rotate": "soon" });
-    let refused = judge(&of_group(rotate, group(json!({}))), &well());
+    let refused = review(&of_group(rotate, group(json!({}))), &well());
     assert_eq!(fields(&refused), ["metadata.annotations[group.sojourn.dev/rotate]"]);
 
     assert_eq!(marked("group.sojourn.dev/do-not-disrupt", "4h").warnings, None);
@@ -329,15 +357,15 @@ fn marks_that_are_times_must_be_and_protection_that_means_nothing_is_warned_abou
 fn what_cannot_be_read_is_refused_and_never_panics() {
     let mut odd = group(json!({}));
     odd["spec"]["size"] = json!("three");
-    let refused = judge(&of_group(odd, Value::Null), &well());
+    let refused = review(&of_group(odd, Value::Null), &well());
     assert_eq!((refused.result.code, fields(&refused)), (422, vec!["spec"]));
     let mut odd = machine(json!({}));
     odd["spec"]["onDemand"] = json!("yes");
     let request = of_machine(odd, Value::Null);
     assert_eq!(needs(&request), Needs::default());
-    assert!(!judge(&request, &well()).allowed);
+    assert!(!review(&request, &well()).allowed);
     let none = Answers { template: Some(vec![Problem::new("", "is bad")]), ..well() };
-    let refused = judge(&of_group(group(json!({})), Value::Null), &none);
+    let refused = review(&of_group(group(json!({})), Value::Null), &none);
     assert_eq!(causes(&refused), [("spec.template", "is bad")]);
 }
 
@@ -368,8 +396,8 @@ fn whoever_may_only_answer_drains_orders_none_and_keeps_nothing() {
             permitted: [(references[0].permission.clone(), Ok(allowed))].into(),
             ..well()
         };
-        assert!(judge(&request, &permitted(true)).allowed);
-        let refused = judge(&request, &permitted(false));
+        assert!(review(&request, &permitted(true)).allowed);
+        let refused = review(&request, &permitted(false));
         assert_eq!((refused.allowed, refused.result.code), (false, 403));
     }
     // To withdraw an order is one, too.
@@ -377,5 +405,5 @@ fn whoever_may_only_answer_drains_orders_none_and_keeps_nothing() {
     assert_eq!(needs(&withdrawn).references.len(), 1);
     let reply = json!({ "drainReply": { "id": "d", "outcome": "Done" } });
     let answer = of_machine(machine(reply), machine(json!({})));
-    assert!(needs(&answer).references.is_empty() && judge(&answer, &well()).allowed);
+    assert!(needs(&answer).references.is_empty() && review(&answer, &well()).allowed);
 }

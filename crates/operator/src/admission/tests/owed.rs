@@ -1,6 +1,11 @@
 //! What takes data away that is not handed in yet, and what takes an end back.
 
+use super::lab::{answered, needs, review};
 use super::*;
+use crate::admission::lab::claim::ClaimRule;
+use crate::admission::lab::instance::Answers;
+use crate::admission::lab::instance_deletion::InstanceDeletionRule;
+use crate::admission::lab::namespace::{self, NamespaceRule};
 
 /// An Instance whose end hands in what it keeps, with this status.
 fn exam(when: &str, status: Value) -> Value {
@@ -39,10 +44,12 @@ fn an_instance_whose_data_is_owed_is_not_deleted_in_the_foreground() {
         ] {
             let request = deletion(of_instances(), &old, options.clone());
             let refused = owed && undercuts;
-            assert_eq!(needs(&request).hold.is_some(), refused, "{options} {old}");
-            assert_eq!(judge(&request, &answered(Ok(false))).allowed, !refused);
-            assert!(judge(&request, &answered(Ok(true))).allowed);
-            assert_eq!(judge(&request, &Answers::default()).allowed, !refused);
+            let asked = needs_of(&InstanceDeletionRule, &request);
+            let review = |hold| review_of(&InstanceDeletionRule, &request, &hold);
+            assert_eq!(asked.is_some(), refused, "{options} {old}");
+            assert_eq!(review(Some(Ok(false))).allowed, !refused);
+            assert!(review(Some(Ok(true))).allowed);
+            assert_eq!(review(None).allowed, !refused);
         }
     }
 }
@@ -53,7 +60,7 @@ fn the_mark_of_a_foreground_deletion_needs_the_verb_while_data_is_owed() {
     let mut new = old.clone();
     new["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
     let request = of_instance(new.clone(), old);
-    let refused = judge(&request, &answered(Ok(false)));
+    let refused = review(&request, &answered(Ok(false)));
     assert_eq!(fields(&refused), ["metadata.finalizers"]);
     let mut paid = exam("OnTermination", json!({}));
     paid["metadata"]["finalizers"] = json!([]);
@@ -82,16 +89,17 @@ fn a_claim_whose_data_is_owed_is_neither_deleted_nor_freed() {
         (request(about, held(), held()), false),
         (request(about, held(), free()), false),
     ] {
-        let asked = needs(&request).hold;
+        let asked = needs_of(&ClaimRule, &request);
         assert_eq!(asked.is_some(), owed);
         if let Some(permission) = asked {
             assert_eq!((permission.verb, permission.resource), ("hold", "instances"));
             assert_eq!(permission.name.as_deref(), Some("one"), "of the Instance that it is of");
         }
-        let refused = judge(&request, &answered(Ok(false)));
+        let review = |hold| review_of(&ClaimRule, &request, &Some(Ok(hold)));
+        let refused = review(false);
         assert_eq!(refused.allowed, !owed);
         assert!(refused.allowed || refused.result.message.contains("not handed in yet"));
-        assert!(judge(&request, &answered(Ok(true))).allowed);
+        assert!(review(true).allowed);
     }
 }
 
@@ -99,24 +107,24 @@ fn a_claim_whose_data_is_owed_is_neither_deleted_nor_freed() {
 fn a_namespace_in_which_data_is_owed_is_not_deleted() {
     let old = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "lab" } });
     let request = deletion(("", "namespaces"), &old, json!({}));
-    let asked = needs(&request);
+    let asked = needs_of(&NamespaceRule, &request);
     assert_eq!(asked.owing.as_deref(), Some("lab"));
     let permission = asked.hold.expect("a verb is asked about");
     assert_eq!((permission.namespace.as_str(), permission.name), ("lab", None));
-    let found = |owing: LookupResult<Vec<String>>, hold| Answers {
+    let review = |answers: &namespace::Answers| review_of(&NamespaceRule, &request, answers);
+    let found = |owing: LookupResult<Vec<String>>, hold| namespace::Answers {
         owing: Some(owing),
         hold: Some(Ok(hold)),
-        ..Answers::default()
     };
-    assert!(judge(&request, &found(Ok(vec![]), false)).allowed);
+    assert!(review(&found(Ok(vec![]), false)).allowed);
     let many: Vec<String> = (0..10).map(|n| format!("i{n}")).collect();
-    let refused = judge(&request, &found(Ok(many.clone()), false));
+    let refused = review(&found(Ok(many.clone()), false));
     assert!(!refused.allowed && refused.result.message.contains("i0, i1"), "{refused:?}");
     assert!(refused.result.message.contains("i7 and 2 more"), "{refused:?}");
-    assert!(judge(&request, &found(Ok(many), true)).allowed);
-    let unknown = judge(&request, &found(Err("the API is away".to_owned()), true));
+    assert!(review(&found(Ok(many), true)).allowed);
+    let unknown = review(&found(Err("the API is away".to_owned()), true));
     assert_eq!((unknown.allowed, unknown.result.code), (false, 503));
-    assert!(!judge(&request, &Answers::default()).allowed);
+    assert!(!review(&namespace::Answers::default()).allowed);
 }
 
 #[test]
@@ -130,14 +138,14 @@ fn an_end_is_taken_back_only_by_whoever_may_reopen() {
         permitted: [(reference.permission.clone(), may)].into(),
         ..Answers::default()
     };
-    assert!(judge(&set, &answers(Ok(true))).allowed);
-    let refused = judge(&set, &answers(Ok(false)));
+    assert!(review(&set, &answers(Ok(true))).allowed);
+    let refused = review(&set, &answers(Ok(false)));
     assert_eq!(fields(&refused), ["metadata.annotations[lab.sojourn.dev/reopen]"]);
     assert!(refused.result.message.contains("`reopen` on instances"), "{refused:?}");
-    assert!(!judge(&set, &answers(Err("away".to_owned()))).allowed);
-    assert!(!judge(&set, &Answers::default()).allowed);
+    assert!(!review(&set, &answers(Err("away".to_owned()))).allowed);
+    assert!(!review(&set, &Answers::default()).allowed);
     let garbage = of_instance(instance(json!({ mark: "now" })), instance(json!({})));
-    assert_eq!(judge(&garbage, &answers(Ok(true))).result.code, 422);
+    assert_eq!(review(&garbage, &answers(Ok(true))).result.code, 422);
     let taken_away = of_instance(instance(json!({})), instance(json!({ mark: at })));
-    assert!(judge(&taken_away, &Answers::default()).allowed);
+    assert!(review(&taken_away, &Answers::default()).allowed);
 }

@@ -3,7 +3,18 @@
 use sojourn_api::group::Machine;
 
 use super::*;
-use crate::admission::pod::{judge, needs};
+use crate::admission::group::pod::PodRule;
+
+fn needs(request: &AdmissionRequest<DynamicObject>) -> Option<Key> {
+    needs_of(&PodRule, request)
+}
+
+fn review(
+    request: &AdmissionRequest<DynamicObject>,
+    drained: Option<&LookupResult<Option<Machine>>>,
+) -> AdmissionResponse {
+    review_of(&PodRule, request, &drained.cloned())
+}
 
 fn pod(owner: &str, part: &Value) -> Value {
     let mut pod = json!({
@@ -51,7 +62,7 @@ fn a_pod_stays_until_the_drain_of_its_machine_is_over() {
         (json!({ "phase": "Deleting", "drain": drain }), None),
         (json!({ "phase": "Failed" }), None),
     ] {
-        let answer = judge(&request, Some(&Ok(Some(machine(&status)))));
+        let answer = review(&request, Some(&Ok(Some(machine(&status)))));
         assert_eq!(answer.allowed, words.is_none(), "{status}");
         if let Some(words) = words {
             // Neither 404 nor 405: whoever empties a namespace takes those for something else.
@@ -65,13 +76,13 @@ fn a_pod_stays_until_the_drain_of_its_machine_is_over() {
 fn a_pod_goes_where_nothing_is_drained() {
     let request = deleted(&pod("m-1", &json!({})));
     // The namespace stays, or the Machine is gone.
-    assert!(judge(&request, Some(&Ok(None))).allowed);
+    assert!(review(&request, Some(&Ok(None))).allowed);
     // It is another one of that name.
     let other = deleted(&pod("m-0", &json!({})));
-    assert!(judge(&other, Some(&Ok(Some(machine(&json!({})))))).allowed);
-    let unknown = judge(&request, Some(&Err("the API is away".to_owned())));
+    assert!(review(&other, Some(&Ok(Some(machine(&json!({})))))).allowed);
+    let unknown = review(&request, Some(&Err("the API is away".to_owned())));
     assert_eq!((unknown.allowed, unknown.result.code), (false, 503));
-    assert!(!judge(&request, None).allowed);
+    assert!(!review(&request, None).allowed);
 }
 
 #[test]
@@ -83,12 +94,12 @@ fn nobody_is_asked_about_pods_that_end_anyway_or_are_no_machines() {
     for part in [strangers, ending, ended] {
         let request = deleted(&pod("m-1", &part));
         assert_eq!(needs(&request), None, "{part}");
-        assert!(judge(&request, None).allowed, "{part}");
+        assert!(review(&request, None).allowed, "{part}");
     }
     let mut ours = deleted(&pod("m-1", &json!({})));
     ours.user_info.username = Some("system:serviceaccount:sojourn-system:sojourn".to_owned());
     assert_eq!(needs(&ours), None);
-    assert!(judge(&ours, None).allowed);
+    assert!(review(&ours, None).allowed);
     let changed = request(("", "pods"), pod("m-1", &json!({})), pod("m-1", &json!({})));
     assert_eq!(needs(&changed), None, "only deletions matter");
 }

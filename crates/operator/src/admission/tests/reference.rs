@@ -42,7 +42,7 @@ impl Api {
         (201, review)
     }
 
-    async fn judges(&self, request: AdmissionRequest<DynamicObject>) -> AdmissionResponse {
+    async fn reviews(&self, request: AdmissionRequest<DynamicObject>) -> AdmissionResponse {
         let api = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let api = api.clone();
@@ -129,15 +129,15 @@ async fn an_instance_is_lent_by_those_who_may_lend_or_by_its_tenant() {
     let made = || of_instance(lent(json!({})), Value::Null);
     let stranger = Api { tenant: tenant(Some("grace")), ..Api::allowing(&[TEMPLATE]) };
     let words = "needs `lend` on tenants \"grace\"";
-    assert_forbidden(&stranger.judges(made()).await, "spec.tenant.name", words);
+    assert_forbidden(&stranger.reviews(made()).await, "spec.tenant.name", words);
     let nobody = Api { tenant: tenant(None), ..stranger.clone() };
-    assert_forbidden(&nobody.judges(made()).await, "spec.tenant.name", words);
+    assert_forbidden(&nobody.reviews(made()).await, "spec.tenant.name", words);
     let unknown = Api { tenant: Value::Null, ..stranger.clone() };
-    assert_forbidden(&unknown.judges(made()).await, "spec.tenant.name", words);
+    assert_forbidden(&unknown.reviews(made()).await, "spec.tenant.name", words);
     let herself = Api { tenant: tenant(Some("ada")), ..stranger.clone() };
-    assert!(herself.judges(made()).await.allowed);
+    assert!(herself.reviews(made()).await.allowed);
     let staff = Api { rights: vec![TEMPLATE, LEND], ..stranger };
-    assert!(staff.judges(made()).await.allowed);
+    assert!(staff.reviews(made()).await.allowed);
 }
 
 #[tokio::test]
@@ -145,22 +145,22 @@ async fn only_the_tenant_and_lenders_choose_the_words_of_mails() {
     let named = |name: &str| lent(json!({ "prettyName": name }));
     let stranger = Api { tenant: tenant(Some("grace")), ..Api::default() };
     for (new, old) in [(named("Pay now!"), named("x")), (named("y"), lent(json!({})))] {
-        let refused = stranger.judges(of_instance(new, old)).await;
+        let refused = stranger.reviews(of_instance(new, old)).await;
         assert_forbidden(&refused, "spec.prettyName", "ada is not the `spec.user`");
     }
     let taken_away = of_instance(lent(json!({})), named("x"));
-    assert!(!stranger.judges(taken_away).await.allowed);
+    assert!(!stranger.reviews(taken_away).await.allowed);
     let renamed = || of_instance(named("y"), named("x"));
     let herself = Api { tenant: tenant(Some("ada")), ..Api::default() };
-    assert!(herself.judges(renamed()).await.allowed);
-    assert!(Api::allowing(&[LEND]).judges(renamed()).await.allowed);
+    assert!(herself.reviews(renamed()).await.allowed);
+    assert!(Api::allowing(&[LEND]).reviews(renamed()).await.allowed);
 }
 
 #[tokio::test]
 async fn what_is_not_renamed_asks_nobody() {
     let api = Api::default();
     let stopped = of_instance(lent(json!({ "running": false })), lent(json!({})));
-    assert!(api.judges(stopped).await.allowed);
+    assert!(api.reviews(stopped).await.allowed);
     assert_eq!(api.asked(), BTreeSet::new());
 }
 
@@ -170,11 +170,11 @@ async fn an_instance_names_a_template_and_a_secret_that_its_writer_may_read() {
         json!({ "submission": { "url": "https://x/", "secretRef": { "name": "door" } } });
     let made = || of_instance(lent(submission.clone()), Value::Null);
     let (template, secret) = (TEMPLATE, "get secrets lab door");
-    assert!(Api::allowing(&[LEND, template, secret]).judges(made()).await.allowed);
-    let refused = Api::allowing(&[LEND, template]).judges(made()).await;
+    assert!(Api::allowing(&[LEND, template, secret]).reviews(made()).await.allowed);
+    let refused = Api::allowing(&[LEND, template]).reviews(made()).await;
     let words = "ada needs `get` on secrets \"door\" in namespace \"lab\"";
     assert_forbidden(&refused, "spec.submission.secretRef.name", words);
-    let refused = Api::allowing(&[LEND, secret]).judges(made()).await;
+    let refused = Api::allowing(&[LEND, secret]).reviews(made()).await;
     assert_forbidden(&refused, "spec.template", "`get` on templates \"one\"");
 }
 
@@ -185,9 +185,9 @@ async fn where_a_secret_is_sent_is_changed_by_those_who_may_read_it() {
         |url: &str| lent(json!({ "submission": { "url": url, "secretRef": { "name": "door" } } }));
     let turned = || of_instance(submits("https://evil/"), submits("https://x/"));
     let hold = "hold instances lab one";
-    let refused = Api::allowing(&[hold]).judges(turned()).await;
+    let refused = Api::allowing(&[hold]).reviews(turned()).await;
     assert_forbidden(&refused, "spec.submission.secretRef.name", "`get` on secrets \"door\"");
-    assert!(Api::allowing(&[hold, "get secrets lab door"]).judges(turned()).await.allowed);
+    assert!(Api::allowing(&[hold, "get secrets lab door"]).reviews(turned()).await.allowed);
 }
 
 #[tokio::test]
@@ -199,11 +199,11 @@ async fn what_a_template_gives_is_given_to_those_who_may_read_it() {
     };
     let (secret, map) = ("get secrets lab db", "get configmaps lab db");
     let good = api(&[secret, map]);
-    assert!(good.judges(made()).await.allowed);
+    assert!(good.reviews(made()).await.allowed);
     let all = [LEND, TEMPLATE, secret, map].map(str::to_owned);
     assert_eq!(good.asked(), BTreeSet::from(all), "each once");
-    assert_forbidden(&api(&[map]).judges(made()).await, "spec.template", "secrets \"db\"");
-    assert_forbidden(&api(&[secret]).judges(made()).await, "spec.template", "configmaps \"db\"");
+    assert_forbidden(&api(&[map]).reviews(made()).await, "spec.template", "secrets \"db\"");
+    assert_forbidden(&api(&[secret]).reviews(made()).await, "spec.template", "configmaps \"db\"");
 }
 
 #[tokio::test]
@@ -212,11 +212,11 @@ async fn a_template_that_names_secrets_serves_its_own_namespace_only() {
     let made = || of_instance(lent(there.clone()), Value::Null);
     let rights = [LEND, "get templates course one", "get secrets lab db", "get configmaps lab db"];
     let api = Api { template: template("course", "i"), ..Api::allowing(&rights) };
-    let refused = api.judges(made()).await;
+    let refused = api.reviews(made()).await;
     assert_eq!(refused.result.code, 422, "{}", refused.result.message);
     assert_eq!(fields(&refused), ["spec.template.namespace"]);
     let plain = Api { template: plain_template(), ..api };
-    assert!(plain.judges(made()).await.allowed);
+    assert!(plain.reviews(made()).await.allowed);
 }
 
 #[tokio::test]
@@ -231,14 +231,14 @@ async fn whoever_writes_a_program_may_read_what_it_is_given() {
         (template("lab", "evil"), template("lab", "i")),
     ];
     for (new, old) in writes {
-        let refused = Api::allowing(&[map]).judges(of(new.clone(), old.clone())).await;
+        let refused = Api::allowing(&[map]).reviews(of(new.clone(), old.clone())).await;
         assert_forbidden(&refused, path, "ada needs `get` on secrets \"db\" in namespace \"lab\"");
-        assert!(Api::allowing(&[secret, map]).judges(of(new, old)).await.allowed);
+        assert!(Api::allowing(&[secret, map]).reviews(of(new, old)).await.allowed);
     }
     let mut relabelled = template("lab", "i");
     relabelled["spec"]["prettyName"] = json!("Another");
     let api = Api::default();
-    assert!(api.judges(of(relabelled, template("lab", "i"))).await.allowed);
+    assert!(api.reviews(of(relabelled, template("lab", "i"))).await.allowed);
     assert_eq!(api.asked(), BTreeSet::new());
 }
 
@@ -255,13 +255,13 @@ async fn whoever_names_very_much_may_read_everything() {
         request((LAB_GROUP, "templates"), template, Value::Null)
     };
     let api = Api::allowing(&["get secrets lab"]);
-    assert!(api.judges(many(100)).await.allowed);
+    assert!(api.reviews(many(100)).await.allowed);
     assert_eq!(api.asked(), BTreeSet::from(["get secrets lab".to_owned()]));
     let api = Api::default();
-    let refused = api.judges(many(100)).await;
+    let refused = api.reviews(many(100)).await;
     assert_forbidden(&refused, "spec.environmentList", "`get` on all secrets in namespace \"lab\"");
     let api = Api::default();
-    assert!(!api.judges(many(16)).await.allowed);
+    assert!(!api.reviews(many(16)).await.allowed);
     assert_eq!(api.asked().len(), 16);
 }
 
@@ -292,9 +292,9 @@ async fn a_whole_pod_is_written_by_those_who_may_create_pods() {
         of("InstanceGroup", "instancegroups", &other, Some(&pod)),
     ];
     for write in writes {
-        let refused = Api::default().judges(write.clone()).await;
+        let refused = Api::default().reviews(write.clone()).await;
         assert_forbidden(&refused, "spec.template", "`create` on pods in namespace \"lab\"");
-        let allowed = Api::allowing(&["create pods lab"]).judges(write).await;
+        let allowed = Api::allowing(&["create pods lab"]).reviews(write).await;
         assert!(allowed.allowed, "{}", allowed.result.message);
     }
 }
@@ -305,9 +305,9 @@ async fn a_machine_takes_its_template_from_a_group_that_its_writer_may_read() {
     let mut machine = of_kind("Machine", Some("lab"), spec);
     machine["apiVersion"] = json!("group.sojourn.dev/v1alpha1");
     let made = || request((GROUP_GROUP, "machines"), machine.clone(), Value::Null);
-    let refused = Api::default().judges(made()).await;
+    let refused = Api::default().reviews(made()).await;
     assert_forbidden(&refused, "spec.group", "`get` on instancegroups \"web\"");
-    assert!(Api::allowing(&["get instancegroups lab web"]).judges(made()).await.allowed);
+    assert!(Api::allowing(&["get instancegroups lab web"]).reviews(made()).await.allowed);
 }
 
 #[tokio::test]
@@ -315,13 +315,13 @@ async fn the_configuration_names_secrets_that_its_writer_may_read() {
     let names = |secret: &str| {
         config_map(json!({ "lab.yaml": format!("webhookURL: {{name: {secret}, key: url}}") }))
     };
-    let refused = Api::default().judges(of_config(names("a"), Value::Null)).await;
+    let refused = Api::default().reviews(of_config(names("a"), Value::Null)).await;
     assert_forbidden(&refused, "data[lab.yaml].webhookURL.name", "secrets \"a\"");
     let right = "get secrets sojourn-system b";
-    assert!(Api::allowing(&[right]).judges(of_config(names("b"), names("a"))).await.allowed);
+    assert!(Api::allowing(&[right]).reviews(of_config(names("b"), names("a"))).await.allowed);
     let mut labelled = names("a");
     labelled["data"]["group.yaml"] = json!("defaultDrainTimeout: 1m");
-    assert!(Api::default().judges(of_config(labelled, names("a"))).await.allowed);
+    assert!(Api::default().reviews(of_config(labelled, names("a"))).await.allowed);
 }
 
 #[tokio::test(start_paused = true)]
@@ -332,7 +332,7 @@ async fn who_cannot_be_asked_has_not_allowed_it() {
         let rights = if silent == "/tenants/" { vec![TEMPLATE] } else { good.rights.clone() };
         let api = Api { silent: Some(silent), rights, ..good.clone() };
         let asked_at = tokio::time::Instant::now();
-        let refused = api.judges(made()).await;
+        let refused = api.reviews(made()).await;
         assert!(!refused.allowed, "{silent}");
         assert_eq!(refused.result.code, 503, "{silent}: {}", refused.result.message);
         assert!(refused.result.message.contains("no answer within 8 s"));

@@ -6,7 +6,7 @@
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
+use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use kube::{Resource as _, ResourceExt as _};
 use sojourn_api::group::Machine;
 use sojourn_api::group::status::Phase;
@@ -15,9 +15,11 @@ use sojourn_api::name::group::MACHINE;
 use sojourn_api::problem::Problem;
 use sojourn_core::key::Key;
 
-use super::hook::Hook;
-use super::lookup::{Lookup, LookupResult, maybe};
-use super::rule::{about, refuse, sender, unasked, unknown};
+use super::super::hook::Hook;
+use super::super::lookup::{Lookup, LookupResult, maybe};
+use super::super::refusal::{refuse, unasked, unknown};
+use super::super::request::sender;
+use super::super::rule::Rule;
 
 const PODS: &str = "pods";
 const PATH: &str = "metadata.namespace";
@@ -39,42 +41,55 @@ fn machine_of(request: &AdmissionRequest<DynamicObject>) -> Option<(Key, String)
     Some((Key::new(namespace, owner.name.as_str()), owner.uid.clone()))
 }
 
-pub(super) fn hook() -> Hook {
-    Hook {
-        operations: &["DELETE"],
-        // The Pods of machines alone, which can be deleted when we are not there: only their drain is
-        // lost.
-        label: Some(MACHINE),
-        ignores_failures: true,
-        ..Hook::writes(
-            ("", "v1", PODS),
-            // It is not about to end already.
-            "!has(oldObject.metadata.deletionTimestamp)".to_owned(),
-        )
+#[derive(Debug)]
+pub(in crate::admission) struct PodRule;
+
+impl Rule for PodRule {
+    /// The Machine that must be known before a Pod is deleted.
+    type Needs = Option<Key>;
+    /// That Machine, if its namespace is being deleted.
+    type Answers = Option<LookupResult<Option<Machine>>>;
+
+    fn hook(&self) -> Hook {
+        Hook {
+            operations: &["DELETE"],
+            // The Pods of machines alone, which can be deleted when we are not there: only their drain is
+            // lost.
+            label: Some(MACHINE),
+            ignores_failures: true,
+            ..Hook::writes(
+                ("", "v1", PODS),
+                // It is not about to end already.
+                "!has(oldObject.metadata.deletionTimestamp)".to_owned(),
+            )
+        }
+    }
+
+    fn needs(&self, request: &AdmissionRequest<DynamicObject>) -> Option<Key> {
+        needs(request)
+    }
+
+    async fn look_up(
+        &self,
+        machine: Option<Key>,
+        lookup: Lookup<'_>,
+    ) -> Option<LookupResult<Option<Machine>>> {
+        maybe(machine.map(|key| drained(key, lookup))).await
+    }
+
+    fn review(
+        &self,
+        request: &AdmissionRequest<DynamicObject>,
+        drained: &Option<LookupResult<Option<Machine>>>,
+    ) -> AdmissionResponse {
+        review(request, drained.as_ref())
     }
 }
 
-pub(super) fn is_deletion(request: &AdmissionRequest<DynamicObject>) -> bool {
-    request.operation == Operation::Delete && about(request) == Some(("", PODS))
-}
-
-/// The Machine that must be known before a Pod is deleted. The controllers delete one when its drain is
-/// over.
-pub(super) fn needs(request: &AdmissionRequest<DynamicObject>) -> Option<Key> {
+/// The controllers delete a Pod when its drain is over, so nothing must be known for that.
+fn needs(request: &AdmissionRequest<DynamicObject>) -> Option<Key> {
     let ours = sender(request) == install::user_name();
-    is_deletion(request)
-        .then(|| machine_of(request))
-        .flatten()
-        .filter(|_| !ours)
-        .map(|(key, _)| key)
-}
-
-pub(super) async fn review_with(
-    request: &AdmissionRequest<DynamicObject>,
-    lookup: Lookup<'_>,
-) -> AdmissionResponse {
-    let drained = maybe(needs(request).map(|key| drained(key, lookup))).await;
-    judge(request, drained.as_ref())
+    machine_of(request).filter(|_| !ours).map(|(key, _)| key)
 }
 
 /// A Machine, if its namespace is being deleted.
@@ -87,7 +102,7 @@ async fn drained(key: Key, lookup: Lookup<'_>) -> LookupResult<Option<Machine>> 
 }
 
 /// Whether the Pod may go, by what was found out about its Machine in a namespace that is being deleted.
-pub(super) fn judge(
+fn review(
     request: &AdmissionRequest<DynamicObject>,
     drained: Option<&LookupResult<Option<Machine>>>,
 ) -> AdmissionResponse {

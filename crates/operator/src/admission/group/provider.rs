@@ -39,7 +39,7 @@ impl Providers {
     }
 
     /// What is wrong with a template; paths begin at it.
-    pub(super) fn check(&self, template: &MachineTemplate) -> Vec<Problem> {
+    pub(in crate::admission) fn check(&self, template: &MachineTemplate) -> Vec<Problem> {
         if template.provider == POD_PROVIDER {
             return pod_template(template).err().into_iter().collect();
         }
