@@ -1,6 +1,7 @@
 //! The families, as the program itself lists them, and what each must have.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
@@ -9,14 +10,30 @@ use crate::cases;
 use crate::process::{cargo, print_line, read, run as start};
 
 /// Files and folders that a family has beside its lines in the registries; `NAME` stands for its name.
-const PARTS: [&str; 6] = [
+const PARTS: [&str; 9] = [
     "crates/api/src/NAME.rs",
+    "crates/cli/src/commands/family_commands/NAME.rs",
     "crates/core/src/NAME.rs",
     "crates/operator/src/NAME.rs",
+    "crates/operator/src/admission/NAME.rs",
+    "crates/sim/src/NAME.rs",
     "docs/NAME.md",
     "examples/NAME",
     "xtask/cases/NAME.txt",
 ];
+
+/// The registries: a family is one line in each.
+const REGISTRIES: [&str; 5] = [
+    "crates/api/src/family.rs",
+    "crates/cli/src/commands/family_commands.rs",
+    "crates/operator/src/admission.rs",
+    "crates/operator/src/family.rs",
+    "crates/sim/src/family.rs",
+];
+/// The document that leads through them.
+const WALK: &str = "docs/adding-a-family.md";
+/// How a registry begins.
+const REGISTRY: &str = "const FAMILIES: ";
 
 /// Checks that every family has all its parts, and a test for every acceptance case.
 pub(crate) fn check(root: &Path) -> Result<()> {
@@ -28,7 +45,60 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     if !missing.is_empty() {
         bail!("{} parts of families are missing", missing.len());
     }
+    check_registries(root, names.len())?;
     names.iter().try_for_each(|name| cases::run(root, name))
+}
+
+/// Checks that there is no other registry, that each has one line for each family, and that the document
+/// for whoever adds one names it.
+fn check_registries(root: &Path, families: usize) -> Result<()> {
+    let walk = read_text(&root.join(WALK))?;
+    for registry in REGISTRIES {
+        let code = read_text(&root.join(registry))?;
+        match entries(&code) {
+            Some(listed) if listed == families => {}
+            Some(listed) => bail!("{registry} lists {listed} families, there are {families}"),
+            None => bail!("{registry} has no `{REGISTRY}`"),
+        }
+        if !walk.contains(&format!("`{registry}`")) {
+            bail!("{WALK} does not name {registry}");
+        }
+    }
+    let mut others = Vec::new();
+    find_registries(&root.join("crates"), &mut others)?;
+    let known = |file: &PathBuf| REGISTRIES.iter().any(|registry| root.join(registry) == *file);
+    match others.iter().find(|file| !known(file)) {
+        Some(other) => bail!("{} is another registry; list it in {WALK}", other.display()),
+        None => Ok(()),
+    }
+}
+
+/// How many entries the registry in this code has.
+fn entries(code: &str) -> Option<usize> {
+    let (_, rest) = code.split_once(REGISTRY)?;
+    let (_, list) = rest.split_once("= &[")?;
+    let (list, _) = list.split_once("];")?;
+    Some(list.split(',').filter(|entry| !entry.trim().is_empty()).count())
+}
+
+fn find_registries(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
+    let listed =
+        fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    for entry in listed {
+        let path = entry?.path();
+        if path.is_dir() {
+            find_registries(&path, found)?;
+        } else if path.extension().is_some_and(|end| end == "rs")
+            && read_text(&path)?.contains(REGISTRY)
+        {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read_text(file: &Path) -> Result<String> {
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// What `sojourn families` lists. The program is built as the tests build it, so that it is built once.
@@ -62,6 +132,16 @@ mod tests {
         for wrong in ["", "[]", "{}", r#"[{"kinds": []}]"#] {
             parse(wrong).expect_err(wrong);
         }
+    }
+
+    #[test]
+    fn every_registry_has_a_line_for_each_family_and_is_in_the_walk() {
+        let root = crate::process::workspace_root().expect("a workspace");
+        check_registries(&root, 2).expect("two families");
+        let wrong = check_registries(&root, 3).expect_err("there are two").to_string();
+        assert_eq!(wrong, "crates/api/src/family.rs lists 2 families, there are 3");
+        assert_eq!(entries("pub const FAMILIES: &[X] = &[\n    a,\n    b,\n];"), Some(2));
+        assert_eq!(entries("let families = [];"), None);
     }
 
     #[test]
