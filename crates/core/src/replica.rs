@@ -13,10 +13,14 @@ mod tests;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::coverage::{Coverage, Gap};
+use crate::moment::saturating_sub;
 
 /// How often a silent replica is looked at, at least, before it is given up: after an outage of the API
 /// everybody is silent at first.
 pub const MIN_SILENT_LOOKS: u32 = 3;
+
+/// A look may come between two words; two looks in a row without a new one mean that it is overdue.
+const OVERDUE_LOOKS: u32 = 2;
 
 /// What a replica says of itself, and for how long it has said nothing new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,10 +36,20 @@ pub struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Whether it is given up. It must have stopped taking reports by itself before.
-    pub fn is_lost(&self, give_up_after: SignedDuration) -> bool {
-        self.silent_looks >= MIN_SILENT_LOOKS && self.silent_for >= give_up_after
+    /// Whether it is given up.
+    pub fn is_lost(&self, silence: Silence) -> bool {
+        self.silent_looks >= MIN_SILENT_LOOKS && self.silent_for >= silence.given_up_after
     }
+}
+
+/// What follows from silence. The second is the longer one: whoever looks counts from when it saw the last
+/// word, which is later than the replica counts from.
+#[derive(Debug, Clone, Copy)]
+pub struct Silence {
+    /// A replica that could not tell of itself for so long takes no reports any more.
+    pub stops_after: SignedDuration,
+    /// Nobody waits longer for it.
+    pub given_up_after: SignedDuration,
 }
 
 /// The time in which somebody took reports.
@@ -49,26 +63,37 @@ pub struct ServedTime {
     pub gaps: Vec<Gap>,
     /// Whether others are waited for, who tell later than we know.
     pub shared: bool,
+    /// Whether one of them said nothing new when it should have.
+    pub waiting: bool,
 }
 
 /// What a replica that takes reports `since` then, and the `others`, have seen together by `now`.
 pub fn served_time(
     since: Timestamp,
     others: &[Heartbeat],
-    give_up_after: SignedDuration,
+    silence: Silence,
     now: Timestamp,
 ) -> ServedTime {
-    let mut served =
-        ServedTime { since: since.min(now), until: now, gaps: Vec::new(), shared: false };
+    let mut served = ServedTime {
+        since: since.min(now),
+        until: now,
+        gaps: Vec::new(),
+        shared: false,
+        waiting: false,
+    };
     for other in others {
         // A clock that is ahead of ours claims nothing that has not been.
         let settled = other.settled.min(now);
-        if other.is_lost(give_up_after) {
-            served.gaps.push(Gap { from: settled, to: now });
+        if other.is_lost(silence) {
+            // It had stopped taking reports a while ago; since then the others have seen everything.
+            let stopped_for = other.silent_for.saturating_sub(silence.stops_after);
+            let to = saturating_sub(now, stopped_for.max(SignedDuration::ZERO));
+            served.gaps.push(Gap { from: settled, to });
         } else {
             served.since = served.since.min(other.serving_since);
             served.until = served.until.min(settled);
             served.shared = true;
+            served.waiting |= other.silent_looks >= OVERDUE_LOOKS;
         }
     }
     served

@@ -36,7 +36,7 @@ pub use self::directory::Directory;
 use self::look::{Look, PolledSource};
 pub use self::options::{Identity, Options, Polled};
 use crate::clock::Clock;
-use crate::replica::{ReplicaRegistry, give_up_after};
+use crate::replica::{ReplicaRegistry, silence};
 use crate::tracker::{Tracker, period};
 
 /// Called with every source that turned blind, or that sees again.
@@ -143,9 +143,9 @@ impl Collector {
             }
             return;
         };
-        match replicas.look(now, give_up_after(*interval)).await {
+        match replicas.look(now, silence(*interval)).await {
             Ok(served) => {
-                let lag = self.options.pushed_lag(served.shared);
+                let lag = self.options.pushed_lag(&served);
                 for &source in pushed {
                     self.coverage_registry.served(source, &served, lag);
                 }

@@ -19,6 +19,7 @@ use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, ResourceExt as _};
 use sojourn_api::name::shared;
+use sojourn_core::replica::Silence;
 
 use self::heartbeat::Heartbeats;
 pub(crate) use self::membership::{Joining, Membership};
@@ -34,13 +35,14 @@ const REPLICA_LABEL: &str = "sojourn.dev/replica";
 /// Annotation: what was reported up to then is in the objects.
 const SETTLED: &str = "sojourn.dev/settled";
 
-/// How many heartbeats a replica may miss before it is given up.
+/// How many heartbeats a replica may miss before it takes no reports any more.
 const MISSED_HEARTBEATS: i32 = 10;
-const MIN_GIVE_UP: SignedDuration = SignedDuration::from_mins(2);
+const MIN_SILENCE: SignedDuration = SignedDuration::from_mins(2);
 
-/// After which silence a replica is given up. It has stopped serving before that.
-pub(crate) fn give_up_after(interval: SignedDuration) -> SignedDuration {
-    interval.saturating_mul(MISSED_HEARTBEATS).max(MIN_GIVE_UP)
+/// What follows from silence, for replicas that tell of themselves every interval.
+pub(crate) fn silence(interval: SignedDuration) -> Silence {
+    let stops_after = interval.saturating_mul(MISSED_HEARTBEATS).max(MIN_SILENCE);
+    Silence { stops_after, given_up_after: stops_after.saturating_add(interval) }
 }
 
 /// The name of this process among the replicas: another one after every start.

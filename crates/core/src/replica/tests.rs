@@ -1,6 +1,9 @@
 use super::*;
 
-const GIVE_UP: SignedDuration = SignedDuration::from_mins(5);
+const SILENCE: Silence = Silence {
+    stops_after: SignedDuration::from_secs(270),
+    given_up_after: SignedDuration::from_secs(300),
+};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_000_000 + second).unwrap()
@@ -20,17 +23,24 @@ fn live(serving_since: i64, settled: i64) -> Heartbeat {
 }
 
 fn lost(settled: i64) -> Heartbeat {
-    Heartbeat { silent_for: GIVE_UP, silent_looks: MIN_SILENT_LOOKS, ..live(0, settled) }
+    Heartbeat {
+        silent_for: SILENCE.given_up_after,
+        silent_looks: MIN_SILENT_LOOKS,
+        ..live(0, settled)
+    }
 }
 
 fn served(since: i64, others: &[Heartbeat], now: i64) -> ServedTime {
-    served_time(at(since), others, GIVE_UP, at(now))
+    served_time(at(since), others, SILENCE, at(now))
 }
 
 #[test]
 fn nothing_is_claimed_that_one_of_them_has_not_written() {
     let both = served(0, &[live(10, 70), live(20, 40)], 100);
-    assert_eq!(both, ServedTime { since: at(0), until: at(40), gaps: Vec::new(), shared: true });
+    assert_eq!(
+        both,
+        ServedTime { since: at(0), until: at(40), gaps: Vec::new(), shared: true, waiting: false }
+    );
     let alone = served(0, &[], 100);
     assert_eq!(alone.until, at(100));
     let ahead = served(0, &[live(10, 500)], 100);
@@ -58,10 +68,12 @@ fn a_silent_replica_holds_everything_up_and_leaves_a_gap_when_it_is_given_up() {
     coverage.mark_served(&served(0, &[silent], 400));
     assert_eq!(coverage.until(), at(100));
     assert!(coverage.blind_since(at(400)).is_some(), "it is overdue");
+    assert!(served(0, &[silent], 400).waiting);
     coverage.mark_served(&served(0, &[lost(100)], 430));
-    assert_eq!(coverage.gaps().collect::<Vec<_>>(), [Gap { from: at(100), to: at(430) }]);
+    assert_eq!(coverage.gaps().collect::<Vec<_>>(), [Gap { from: at(100), to: at(400) }]);
+    assert_eq!(coverage.blind_since(at(430)), None, "it has stopped a while ago");
     coverage.mark_served(&served(0, &[], 460));
-    assert_eq!(coverage.observed(at(0), at(460)), secs(130), "the gap stays");
+    assert_eq!(coverage.observed(at(0), at(460)), secs(160), "the gap stays");
     assert_eq!(coverage.blind_since(at(460)), None);
 }
 
@@ -72,6 +84,6 @@ fn after_an_outage_nobody_is_given_up_before_they_could_speak() {
         silent_looks: looks,
         ..live(0, 100)
     };
-    assert!(!silent(MIN_SILENT_LOOKS - 1).is_lost(GIVE_UP));
-    assert!(silent(MIN_SILENT_LOOKS).is_lost(GIVE_UP));
+    assert!(!silent(MIN_SILENT_LOOKS - 1).is_lost(SILENCE));
+    assert!(silent(MIN_SILENT_LOOKS).is_lost(SILENCE));
 }

@@ -3,6 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use sojourn_core::activity::Source;
 use sojourn_core::coverage::Coverage;
+use sojourn_core::replica::ServedTime;
+
+use crate::replica::silence;
 
 /// Time for queries to be answered, on top of what the interval and the step make of the lag.
 const QUERY_SLACK: SignedDuration = SignedDuration::from_secs(2);
@@ -81,9 +84,14 @@ impl Options {
     }
 
     /// How far what was reported to several replicas may stay behind the clock: they are looked at once
-    /// per interval, and tell of what they wrote as often.
-    pub(super) fn pushed_lag(&self, shared: bool) -> SignedDuration {
-        self.interval.saturating_mul(if shared { 2 } else { 1 }).saturating_add(QUERY_SLACK)
+    /// per interval, and tell of what they wrote as often. One that says nothing is waited for, and
+    /// nothing is called blind for that: every object would have to be written, twice.
+    pub(super) fn pushed_lag(&self, served: &ServedTime) -> SignedDuration {
+        if served.waiting {
+            return silence(self.interval).given_up_after;
+        }
+        let intervals = if served.shared { 2 } else { 1 };
+        self.interval.saturating_mul(intervals).saturating_add(QUERY_SLACK)
     }
 
     pub(super) fn first_coverage(&self, now: Timestamp) -> Coverage {

@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
 
-use super::{FAMILY_LABEL, REPLICA_LABEL, ReplicaName, SETTLED, give_up_after, lease_name, leases};
+use super::{FAMILY_LABEL, REPLICA_LABEL, ReplicaName, SETTLED, lease_name, leases, silence};
 use crate::clock::Clock;
 use crate::tracker::{Tracker, period};
 
@@ -44,7 +44,7 @@ impl Heartbeats {
         let now = self.clock.now();
         let labels = [(FAMILY_LABEL, self.family), (REPLICA_LABEL, self.replica.as_str())];
         let labels = labels.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let seconds = give_up_after(self.interval).as_secs();
+        let seconds = silence(self.interval).stops_after.as_secs();
         let lease = Lease {
             metadata: ObjectMeta {
                 name: Some(self.lease_name()),

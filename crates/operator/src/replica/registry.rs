@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{DeleteParams, ListParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
-use sojourn_core::replica::{Heartbeat, ServedTime, served_time};
+use sojourn_core::replica::{Heartbeat, ServedTime, Silence, served_time};
 use tokio::time::Instant;
 
 use super::{FAMILY_LABEL, REPLICA_LABEL, ReplicaName, SETTLED, leases, version};
@@ -63,7 +63,7 @@ impl ReplicaRegistry {
     pub(crate) async fn look(
         &self,
         now: Timestamp,
-        give_up_after: SignedDuration,
+        silence: Silence,
     ) -> Result<ServedTime, kube::Error> {
         let params = ListParams::default().labels(&format!("{FAMILY_LABEL}={}", self.family));
         let found = self.api.list(&params).await?.items;
@@ -78,7 +78,7 @@ impl ReplicaRegistry {
             let mut entry = SeenLease::after(state.seen.remove(&replica), &lease);
             if !entry.given_up {
                 let heartbeat = entry.heartbeat(&lease);
-                entry.given_up = heartbeat.is_lost(give_up_after);
+                entry.given_up = heartbeat.is_lost(silence);
                 if entry.given_up {
                     tracing::warn!(replica, "a replica fell silent; what it saw may be lost");
                 }
@@ -88,7 +88,7 @@ impl ReplicaRegistry {
         }
         state.present = seen.keys().cloned().chain([self.me.as_str().to_owned()]).collect();
         state.seen = seen;
-        Ok(served_time(self.serving_since, &others, give_up_after, now))
+        Ok(served_time(self.serving_since, &others, silence, now))
     }
 
     /// Whether there is a replica of that name, as far as is known.
