@@ -4,7 +4,7 @@
 //! a replica has seen counts when it is in the objects: each one says, again and again, up to when all
 //! of it is. Everything before the least of those times was observed by all of them together.
 //!
-//! A replica that falls silent may have seen use and lost it. The time from its last word until it is
+//! A replica that falls silent may have seen use and lost it. The time from its last heartbeat until it is
 //! given up is a gap, however much the others saw.
 
 #[cfg(test)]
@@ -19,7 +19,7 @@ use crate::moment::saturating_sub;
 /// everybody is silent at first.
 pub const MIN_SILENT_LOOKS: u32 = 3;
 
-/// A look may come between two words; two looks in a row without a new one mean that it is overdue.
+/// A look may come between two heartbeats; two looks in a row without a new one mean that it is overdue.
 const OVERDUE_LOOKS: u32 = 2;
 
 /// What a replica says of itself, and for how long it has said nothing new.
@@ -43,7 +43,7 @@ impl Heartbeat {
 }
 
 /// What follows from silence. The second is the longer one: whoever looks counts from when it saw the last
-/// word, which is later than the replica counts from.
+/// heartbeat, which is later than the replica counts from.
 #[derive(Debug, Clone, Copy)]
 pub struct Silence {
     /// A replica that could not tell of itself for so long takes no reports any more.

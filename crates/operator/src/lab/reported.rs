@@ -7,6 +7,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 use sojourn_api::lab::instance::Instance;
 use sojourn_core::key::Key;
+use sojourn_core::known::Known;
 
 use super::caches::LabCaches;
 use crate::frame::Guarded;
@@ -20,14 +21,14 @@ pub(super) struct InstanceReports {
 }
 
 impl ReportedObjects for InstanceReports {
-    fn stored(&self, key: &Key, replica: &str) -> Option<StoredActivity> {
-        let instance = self.caches.instances.get(key)?;
-        let instance = instance.as_ref().as_ref().ok()?;
+    fn stored(&self, key: &Key, replica: &str) -> Known<StoredActivity> {
+        let Some(instance) = self.caches.instances.get(key) else { return Known::Absent };
+        let Ok(instance) = instance.as_ref() else { return Known::Unknown };
         let activity = instance.status.as_ref().and_then(|status| status.activity.as_ref());
         let ours = activity.and_then(|activity| activity.replicas.get(replica)).cloned().flatten();
-        Some(StoredActivity {
-            uid: instance.uid()?,
-            version: instance.resource_version()?,
+        Known::Is(StoredActivity {
+            uid: instance.uid().unwrap_or_default(),
+            version: instance.resource_version().unwrap_or_default(),
             ours: ours.unwrap_or_default(),
         })
     }

@@ -104,7 +104,8 @@ impl Heartbeats {
 
     /// Leaves, if nothing that was reported is missing in the objects. Nothing may be reported any more.
     pub(crate) async fn leave(&self) -> Result<(), kube::Error> {
-        if !self.tracker.waiting().is_empty() {
+        let now = self.clock.now();
+        if self.tracker.settled(now) < now {
             return self.renew().await;
         }
         match self.api.delete(&self.lease_name(), &DeleteParams::default()).await {

@@ -10,6 +10,7 @@ use sojourn_api::activity::ReplicaActivityStatus;
 use sojourn_core::activity::ActivityReport;
 use sojourn_core::decision::Wake;
 use sojourn_core::key::Key;
+use sojourn_core::known::Known;
 
 use super::ReplicaName;
 use crate::frame::{Class, Reconciler, RequestError, Target};
@@ -25,8 +26,8 @@ pub(crate) struct StoredActivity {
 
 /// The objects whose use is reported.
 pub(crate) trait ReportedObjects: Send + Sync + 'static {
-    /// What an object has of this replica, if there is such an object.
-    fn stored(&self, key: &Key, replica: &str) -> Option<StoredActivity>;
+    /// What an object has of this replica; unknown, if the object is there and cannot be read.
+    fn stored(&self, key: &Key, replica: &str) -> Known<StoredActivity>;
 
     /// Patches the status of an object; what it is then is known afterwards.
     fn patch_status(
@@ -77,8 +78,10 @@ impl<O: ReportedObjects> Reconciler for ReportWriter<O> {
 
     fn parse(&self, key: &Key) -> Target<Self::Object> {
         match self.objects.stored(key, self.replica.as_str()) {
-            Some(stored) => Target::Is(ReportedObject { key: key.clone(), stored }),
-            None => {
+            Known::Is(stored) => Target::Is(ReportedObject { key: key.clone(), stored }),
+            // The report waits, and with it what this replica calls written.
+            Known::Unknown => Target::Unusable,
+            Known::Absent => {
                 // Nobody will ask for the reports of what is not there.
                 self.tracker.forget(key);
                 Target::Gone
@@ -119,7 +122,10 @@ impl<O: ReportedObjects> Reconciler for ReportWriter<O> {
             return Err(error);
         }
         let kept = self.objects.stored(key, self.replica.as_str());
-        if kept.is_some_and(|kept| kept.uid == stored.uid && kept.ours.count < entry.count) {
+        if let Known::Is(kept) = kept
+            && kept.uid == stored.uid
+            && kept.ours.count < entry.count
+        {
             let fields = "status.activity.replicas".to_owned();
             return Err(RequestError::Dropped { what: WHAT, fields });
         }
@@ -151,3 +157,6 @@ impl<O: ReportedObjects> Reconciler for ReportWriter<O> {
 fn stored_use(ours: &ReplicaActivityStatus) -> StoredUse {
     StoredUse { counter: Counter::Replica, count: ours.count }
 }
+
+#[cfg(test)]
+mod tests;

@@ -99,6 +99,14 @@ fn a_write_whose_answer_was_lost_is_known_by_what_it_left() {
 }
 
 #[test]
+fn reports_for_which_there_was_no_room_are_not_settled_although_no_object_waits() {
+    let test = TrackerTest::bounded(0);
+    test.tracker.record(&key("a"), source::GATEWAY, at(10), 1);
+    assert_eq!(test.tracker.waiting(), []);
+    assert_eq!(test.tracker.settled(at(20)), before(10));
+}
+
+#[test]
 fn the_first_use_wakes_at_once_and_what_follows_waits_for_a_flush() {
     let test = TrackerTest::new();
     let used = |second| test.tracker.record(&key("a"), source::GATEWAY, at(second), 1);

@@ -70,7 +70,7 @@ impl Replica {
         (self.served.activity(source::GATEWAY))(&key("one"));
     }
 
-    /// It ends without a word.
+    /// It ends at once, and tells nobody.
     async fn kill(self) {
         self.connection.kill();
         self.tasks.stop().await;
@@ -148,7 +148,7 @@ async fn use_that_was_reported_to_a_replica_that_does_not_lead_counts_and_counts
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_after_the_last_word_of_a_replica_that_was_killed_is_not_counted_as_unused() {
+async fn the_time_after_the_last_heartbeat_of_a_replica_that_was_killed_is_not_counted_as_unused() {
     let (simulation, leader, term, other) = two_replicas(Rates::default()).await;
     other.report();
     simulation.pass(HOUR * 20).await;
@@ -159,7 +159,7 @@ async fn the_time_after_the_last_word_of_a_replica_that_was_killed_is_not_counte
     simulation.pass(MINUTE).await;
     other.kill().await;
     assert_eq!(activity(&simulation).await.last.expect("a use").0, used, "nobody knows of it");
-    // Ten missed words of ten minutes each are waited for.
+    // Ten missed heartbeats of ten minutes each are waited for.
     for _ in 0..33 {
         simulation.pass(MINUTE * 10).await;
         assert_eq!(
