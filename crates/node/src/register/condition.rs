@@ -9,9 +9,11 @@ use crate::cgroup::Enforced;
 
 /// Memory is short below this.
 const MEMORY_LOW: u64 = 100 << 20;
-/// Disk is short below this, or below this part of all of it.
-const DISK_LOW: u64 = 1 << 30;
+/// Disk is short below this part of all of it, within these bounds. A kubelet has no upper one: it would
+/// want 200 GiB of a laptop's 2 TiB, and has images to keep; here Pods bring none.
 const DISK_LOW_PART: u64 = 10;
+const MIN_DISK_LOW: u64 = 1 << 30;
+const MAX_DISK_LOW: u64 = 5 << 30;
 /// Processes are short when less than this part of what the machine can have is left.
 const PIDS_LOW_PART: u64 = 20;
 
@@ -60,7 +62,7 @@ impl Gauge {
 
 impl Pressures {
     pub(super) fn observe(&mut self, reading: &FreeResources, now: Timestamp) -> Pressure {
-        let disk_low = DISK_LOW.max(reading.disk_total / DISK_LOW_PART);
+        let disk_low = (reading.disk_total / DISK_LOW_PART).clamp(MIN_DISK_LOW, MAX_DISK_LOW);
         // Of a disk that is hardly larger than the bound, half is enough.
         let disk_low = disk_low.min(reading.disk_total / 2);
         let free = reading.process_limit.saturating_sub(reading.processes);
@@ -251,8 +253,18 @@ mod tests {
             ("enough", FINE, none),
             ("just enough memory", FreeResources { memory_available: 100 << 20, ..FINE }, none),
             ("little memory", FreeResources { memory_available: (100 << 20) - 1, ..FINE }, memory),
-            ("a tenth of the disk", FreeResources { disk_available: 10 * GI, ..FINE }, none),
-            ("less of the disk", FreeResources { disk_available: 10 * GI - 1, ..FINE }, disk),
+            (
+                "a tenth of the disk",
+                FreeResources { disk_total: 40 * GI, disk_available: 4 * GI, ..FINE },
+                none,
+            ),
+            (
+                "less of the disk",
+                FreeResources { disk_total: 40 * GI, disk_available: 4 * GI - 1, ..FINE },
+                disk,
+            ),
+            ("5 GiB of a large disk", FreeResources { disk_available: 5 * GI, ..FINE }, none),
+            ("less of a large disk", FreeResources { disk_available: 5 * GI - 1, ..FINE }, disk),
             (
                 "a small disk must have 1 GiB left",
                 FreeResources { disk_total: 4 * GI, disk_available: GI - 1, ..FINE },
