@@ -17,6 +17,7 @@
 //! This crate has no tokio, no kube, no serde_json, no clock, no files and no environment, so a
 //! decision cannot depend on anything that a test, a forecast or a simulation does not control.
 
+pub mod access;
 pub mod activity;
 pub mod by_name;
 pub mod coverage;
@@ -35,3 +36,5 @@ pub mod sampling;
 pub mod schedule;
 pub mod spread;
 pub mod term;
+#[cfg(feature = "toy")]
+pub mod toy;

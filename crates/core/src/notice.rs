@@ -10,6 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::decision::Wake;
 use crate::moment::ceil_second;
+use crate::spread::doubling;
 
 /// At most so many notices are kept in one object.
 pub const MAX_NOTICES: usize = 16;
@@ -302,8 +303,7 @@ impl<K: Copy> Outbox<K> {
 
 /// How long after the n-th attempt the next one is made.
 pub fn back_off(attempts: u32) -> SignedDuration {
-    let doublings = attempts.saturating_sub(1).min(16);
-    INITIAL_RETRY_DELAY.saturating_mul(1 << doublings).min(MAX_RETRY_DELAY)
+    doubling(attempts, INITIAL_RETRY_DELAY, MAX_RETRY_DELAY)
 }
 
 #[cfg(test)]

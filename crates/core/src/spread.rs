@@ -1,5 +1,5 @@
-//! Values derived from hashes, so that they differ between objects and are reproducible: jitter and
-//! back-off.
+//! When things that happen to many objects happen: jitter and back-off. What spreads them is derived from
+//! hashes, so it differs between objects and is reproducible.
 
 use jiff::SignedDuration;
 
@@ -7,8 +7,8 @@ use crate::moment::times;
 
 const MIN_BACKOFF: SignedDuration = SignedDuration::from_secs(5);
 const MAX_BACKOFF: SignedDuration = SignedDuration::from_mins(2);
-/// After so many failures it does not grow any more.
-const MAX_BACKOFF_DOUBLINGS: u32 = 6;
+/// More would not fit, and no wait is as long.
+const MAX_DOUBLINGS: u32 = 16;
 
 /// A number that has nothing to do with any other text's.
 pub(crate) fn hash(parts: &[&str]) -> u64 {
@@ -30,11 +30,16 @@ pub fn jitter(span: SignedDuration, key: &str) -> SignedDuration {
     SignedDuration::from_millis(i64::try_from(offset).unwrap_or_default())
 }
 
+/// How long to wait after so many failures in a row: `min` after the first, twice as long after each
+/// further one, `max` at most.
+pub fn doubling(failures: u32, min: SignedDuration, max: SignedDuration) -> SignedDuration {
+    times(min, 1 << failures.saturating_sub(1).min(MAX_DOUBLINGS)).min(max)
+}
+
 /// How long to wait after so many failures in a row: five seconds, doubling to two minutes, and up
 /// to a quarter more.
 pub fn backoff(key: &str, failures: u32) -> SignedDuration {
-    let doubled = 1_u32 << failures.saturating_sub(1).min(MAX_BACKOFF_DOUBLINGS);
-    let span = times(MIN_BACKOFF, doubled).min(MAX_BACKOFF);
+    let span = doubling(failures, MIN_BACKOFF, MAX_BACKOFF);
     let millis = i64::try_from(hash(&[key, &failures.to_string()]) % 256).unwrap_or_default();
     span + SignedDuration::from_millis(
         i64::try_from(span.as_millis() / 4).unwrap_or_default() * millis / 256,
@@ -66,6 +71,15 @@ mod tests {
             assert!(wait >= min && wait <= min + min / 4, "{failures}: {wait}");
         }
         assert_ne!(backoff("u1", 3), backoff("u2", 3));
+    }
+
+    #[test]
+    fn a_wait_doubles_and_ends_at_its_maximum_however_often_it_failed() {
+        let (second, day) = (SignedDuration::from_secs(1), SignedDuration::from_hours(24));
+        for (failures, seconds) in [(0, 1), (1, 1), (2, 2), (3, 4), (17, 65_536), (18, 65_536)] {
+            assert_eq!(doubling(failures, second, day).as_secs(), seconds, "{failures}");
+        }
+        assert_eq!(doubling(u32::MAX, second, second * 30), second * 30);
     }
 
     #[test]

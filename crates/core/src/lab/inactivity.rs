@@ -74,6 +74,13 @@ fn running(state: &mut InstanceState, builder: &mut DecisionBuilder<'_>) -> Inac
         builder.because(Reason::Never);
         return InactivityOutcome::NoAction;
     };
+    if let Some(environment) = pending_claim(state, builder) {
+        reset(state, builder.now);
+        let reason = Reason::ClaimPending { environment: environment.to_owned() };
+        builder.because(reason.clone());
+        builder.add_upcoming(Action::Warn, None, reason);
+        return InactivityOutcome::NoAction;
+    }
     let since = unused_since(state, builder);
     let idle_for = |seen| coverage::observed_by_all(seen, since, builder.now);
     if on_ladder(&state.ladder) && idle_for(builder.seen.coverage) < term {
@@ -131,10 +138,21 @@ fn idle_plan<'a>(builder: &DecisionBuilder<'a>, due: Timestamp) -> LadderPlan<'a
     }
 }
 
-/// From when on it was not used: the latest of its last use, its start, and the birth of its Pods.
+/// The environment whose claim keeps it from starting: nobody can use what never ran.
+fn pending_claim<'a>(state: &InstanceState, builder: &DecisionBuilder<'a>) -> Option<&'a str> {
+    if state.power.ready_at.is_some() {
+        return None;
+    }
+    let pending = builder.seen.claims.iter().find(|claim| !claim.bound)?;
+    Some(&pending.environment)
+}
+
+/// From when on it was not used: the latest of its last use, its start, when it was first ready, and the
+/// birth of its Pods.
 fn unused_since(state: &InstanceState, builder: &DecisionBuilder<'_>) -> Timestamp {
     let started_at = state.power.started_at.unwrap_or(builder.now);
-    let known = [state.activity.last, builder.seen.pods_since].into_iter().flatten();
+    let known = [state.activity.last, state.power.ready_at, builder.seen.pods_since];
+    let known = known.into_iter().flatten();
     known.fold(started_at, Timestamp::max).min(builder.now)
 }
 

@@ -68,6 +68,8 @@ pub struct Claim {
     pub environment: String,
     /// It cannot be deleted without us.
     pub has_finalizer: bool,
+    /// It has a volume, or had one; until then no Pod can start with it.
+    pub bound: bool,
 }
 
 /// A Job that hands in one volume.

@@ -38,6 +38,10 @@ pub enum Reason {
     },
     /// No source is configured, so nothing is ever known to be idle.
     NothingObserves,
+    /// It has not run since it was started: this claim waits for a volume.
+    ClaimPending {
+        environment: String,
+    },
     /// A notice waits for somebody to accept it.
     Undelivered {
         attempts: u32,
@@ -123,6 +127,9 @@ impl fmt::Display for Reason {
             Self::NothingObserves => f.write_str(
                 "nothing watches whether it is used, as no source of activity is configured",
             ),
+            Self::ClaimPending { environment } => {
+                write!(f, "it has not run yet: the claim of {environment} waits for a volume")
+            }
             Self::Undelivered { attempts } => {
                 write!(f, "its owner could not be told yet, after {}", Attempts(*attempts))
             }

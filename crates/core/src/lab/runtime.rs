@@ -16,6 +16,7 @@ use crate::known::Known;
 
 use super::observed::Pods;
 use crate::moment::saturating_add;
+use crate::spread::doubling;
 
 const INITIAL_BACK_OFF: SignedDuration = SignedDuration::from_secs(10);
 const MAX_BACK_OFF: SignedDuration = SignedDuration::from_mins(5);
@@ -255,7 +256,7 @@ fn bring_up(
 
 /// How long after its creation a Pod that has ended is replaced.
 fn back_off(restarts: u32) -> SignedDuration {
-    INITIAL_BACK_OFF.saturating_mul(1 << restarts.min(16)).min(MAX_BACK_OFF)
+    doubling(restarts.saturating_add(1), INITIAL_BACK_OFF, MAX_BACK_OFF)
 }
 
 /// Takes everything away but the claim.

@@ -172,7 +172,11 @@ impl TestInstance {
         });
         let claimed = environments.iter().filter(|(_, not)| not.is_none());
         instance.claims = claimed
-            .map(|(name, _)| Claim { environment: (*name).to_owned(), has_finalizer: true })
+            .map(|(name, _)| Claim {
+                environment: (*name).to_owned(),
+                has_finalizer: true,
+                bound: true,
+            })
             .collect();
         instance.jobs =
             environments.iter().map(|(name, _)| ((*name).to_owned(), Known::Absent)).collect();

@@ -87,3 +87,26 @@ fn after_an_outage_nobody_is_given_up_before_they_could_speak() {
     assert!(!silent(MIN_SILENT_LOOKS - 1).is_lost(SILENCE));
     assert!(silent(MIN_SILENT_LOOKS).is_lost(SILENCE));
 }
+
+#[test]
+fn a_clock_that_is_behind_holds_everything_up_by_so_much_and_loses_nothing() {
+    // A minute behind: it says at 100 that what it saw up to 40 is in the objects.
+    let mut coverage = Coverage::starting(at(0));
+    for now in (100..=400).step_by(30) {
+        coverage.mark_served(&served(0, &[live(-60, now - 60)], now));
+    }
+    assert_eq!(coverage.until(), at(340));
+    assert_eq!(coverage.observed(at(0), at(340)), secs(340));
+    // When it is given up, the gap begins a minute early rather than late.
+    coverage.mark_served(&served(0, &[lost(340)], 700));
+    assert_eq!(coverage.observed(at(0), at(700)), secs(370), "from 340 to 670 nothing is claimed");
+}
+
+#[test]
+fn who_claims_to_have_served_for_ever_turns_no_gap_on_record_into_observed_time() {
+    let mut coverage = Coverage::starting(at(0));
+    coverage.mark_observed(at(0), at(50));
+    coverage.mark_blind(at(50), at(90));
+    coverage.mark_served(&served(90, &[live(-1_000_000, 100)], 100));
+    assert_eq!(coverage.observed(at(0), at(100)), secs(60));
+}

@@ -1,4 +1,5 @@
 use super::*;
+use crate::lab::observed::{Claim, Pods};
 use crate::lab::source;
 
 // case: lab I19
@@ -178,10 +179,40 @@ fn a_count_without_a_time_counts_nothing_and_warns() {
     instance.intent.inactivity.max_alerts = 4;
     instance.advance_to(at(IDLE));
     instance.state.power.started_at = Some(start());
+    instance.state.power.ready_at = Some(start());
     instance.state.ladder.alerts_sent = 2;
     instance.settle();
     assert_eq!(instance.sent_notices(), [(IDLE, NoticeKind::InactivityWarning)]);
     assert_eq!(instance.sent[0].1.alert, Some((1, 4)));
+}
+
+#[test]
+fn what_never_ran_because_its_claim_has_no_volume_is_not_called_unused() {
+    let mut instance = TestInstance::new();
+    instance.pods = Pods::Some;
+    let claim = Claim { environment: "web".to_owned(), has_finalizer: false, bound: false };
+    instance.claims = vec![claim];
+    instance.advance(DAY * 100);
+    assert_eq!(instance.sent_notices(), []);
+    assert_eq!(instance.state.ladder.stage, Stage::Active);
+    let next = instance.state.upcoming.clone().expect("it is said what it waits for");
+    assert_eq!((next.action, next.at), (Action::Warn, None));
+    assert_eq!(next.why.to_string(), "it has not run yet: the claim of web waits for a volume");
+    // It is ready at last, and is unused from then on.
+    instance.claims[0].bound = true;
+    instance.pods = Pods::AllReady;
+    instance.settle();
+    assert_eq!(instance.sent_notices(), []);
+    instance.advance(IDLE);
+    assert_eq!(instance.sent_notices(), [(DAY * 100 + IDLE, NoticeKind::InactivityWarning)]);
+}
+
+#[test]
+fn what_never_ran_although_its_claim_has_a_volume_is_unused() {
+    let mut instance = TestInstance::new();
+    instance.pods = Pods::Some;
+    instance.advance(IDLE);
+    assert_eq!(instance.sent_notices(), [(IDLE, NoticeKind::InactivityWarning)]);
 }
 
 // case: lab I17
