@@ -4,6 +4,7 @@
 //! every problem at once, refusing names that are not options, and listing what is in force and
 //! where it comes from. Which families there are is in [`FAMILIES`].
 
+pub(crate) mod check;
 mod suggest;
 pub mod value;
 
@@ -32,7 +33,7 @@ pub trait FamilyConfig: Default + Serialize + DeserializeOwned {
     fn check(&self) -> Vec<Problem>;
 
     /// The Secrets of the installation's namespace that options name, each with the option.
-    fn secrets(&self) -> Vec<(&'static str, SecretKey)> {
+    fn secrets(&self) -> Vec<(String, SecretKey)> {
         Vec::new()
     }
 }
@@ -44,7 +45,7 @@ pub struct ConfigKey {
     /// What is wrong with a text; paths begin at the ConfigMap.
     pub check: fn(&str) -> Vec<Problem>,
     list: fn(Option<&str>) -> Result<Vec<Setting>, Problems>,
-    secrets: fn(&str) -> Vec<(&'static str, SecretKey)>,
+    secrets: fn(&str) -> Vec<(String, SecretKey)>,
 }
 
 impl ConfigKey {
@@ -84,7 +85,7 @@ pub fn check(data: &BTreeMap<String, String>) -> Vec<Problem> {
 pub struct NamedSecret {
     /// The family's key and the option.
     pub key: &'static str,
-    pub option: &'static str,
+    pub option: String,
     pub secret: SecretKey,
 }
 

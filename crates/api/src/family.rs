@@ -7,7 +7,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use crate::config::ConfigKey;
-use crate::{group, lab};
+use crate::{access, group, lab};
 
 /// What a family brings to the API. Its modules, its document and its examples have its name.
 #[derive(Debug, Clone, Copy)]
@@ -22,12 +22,20 @@ pub struct Family {
     pub(crate) crds: fn() -> Vec<CustomResourceDefinition>,
     /// Roles for people and programs that use it.
     pub(crate) roles: fn() -> Vec<ClusterRole>,
+    /// The role of whoever uses the browser of `sojourn up`, if people open what it lends.
+    pub(crate) person_role: Option<&'static str>,
     /// What its controllers do, for the role of the operator.
     pub(crate) operator_rules: fn() -> Vec<PolicyRule>,
 }
 
 /// Every family, in the order in which definitions are applied and options are listed.
-pub const FAMILIES: &[Family] = &[lab::FAMILY, group::FAMILY];
+pub const FAMILIES: &[Family] = &[
+    lab::FAMILY,
+    group::FAMILY,
+    access::FAMILY,
+    #[cfg(feature = "toy")]
+    crate::toy::FAMILY,
+];
 
 /// A kind of ours, as people name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +91,9 @@ mod tests {
             assert_eq!(family.config.key, format!("{}.yaml", family.name));
             let definitions = (family.crds)();
             assert!(!definitions.is_empty(), "{}", family.name);
+            let roles: Vec<_> = (family.roles)().into_iter().map(|one| one.metadata.name).collect();
+            let person = family.person_role.map(|name| Some(name.to_owned()));
+            assert!(person.is_none_or(|name| roles.contains(&name)), "{}: {roles:?}", family.name);
             for definition in definitions {
                 assert_eq!(definition.spec.group, family.api_group);
             }

@@ -3,6 +3,7 @@
 
 use std::sync::OnceLock;
 
+use jiff::SignedDuration;
 use regex::Regex;
 use serde_json::{Value, json};
 use sojourn_core::term::{Term, TermError};
@@ -162,6 +163,19 @@ pub(crate) static MACHINE_NAME: Grammar = Grammar::new(
     "at most 63 lower-case letters, digits and dashes, beginning with a letter: a host is called so",
 );
 
+/// A user or a group, as the API knows them.
+pub(crate) static PRINCIPAL: Grammar = Grammar::new(
+    "^[^[:space:][:cntrl:]]([^[:cntrl:]]*[^[:space:][:cntrl:]])?$",
+    512,
+    "the name of a user or a group: at most 512 characters, none of them a control character, no blank at either end",
+);
+
+pub(crate) static CLUSTER: Grammar = Grammar::new(
+    "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    63,
+    "the name of a cluster: at most 63 lower-case letters, digits and dashes",
+);
+
 pub(crate) static PROVIDER: Grammar = Grammar::new(
     "^[a-z]([-a-z0-9]*[a-z0-9])?$",
     63,
@@ -232,6 +246,9 @@ const TERM_TWICE: &str =
 const TERM_MESSAGE: &str = "must be `never` or a span such as 90s, 12h or 1d12h: each of w, d, h, m, s and ms at most once, decimals on h, m and s only, at most a hundred years";
 /// The longest term, in seconds.
 const MAX_TERM_SECONDS: &str = "3162240000.0";
+/// The same of a term that is limited.
+const YEAR_SECONDS: &str = "31536000.0";
+const YEAR: SignedDuration = SignedDuration::from_hours(365 * 24);
 
 /// A CEL expression: the seconds of the span `it`.
 pub(crate) fn seconds_expression(it: &str) -> String {
@@ -249,22 +266,30 @@ pub(crate) fn seconds_expression(it: &str) -> String {
     .join(" + ")
 }
 
-/// A CEL expression: `it` reads as a term.
-fn term_expression(it: &str) -> String {
+/// A CEL expression: `it` reads as a term of at most so many seconds.
+fn term_expression(it: &str, longest: &str) -> String {
     let total = seconds_expression(it);
     format!(
-        "{it} == 'never' || ({it}.matches('{TERM_SHAPE}') && !{it}.matches('{TERM_TWICE}') && {total} <= {MAX_TERM_SECONDS})"
+        "{it} == 'never' || ({it}.matches('{TERM_SHAPE}') && !{it}.matches('{TERM_TWICE}') && {total} <= {longest})"
     )
 }
 
+fn term_rule() -> Value {
+    json!({ "rule": term_expression("self", MAX_TERM_SECONDS), "message": TERM_MESSAGE })
+}
+
+fn year_rule() -> Value {
+    json!({ "rule": term_expression("self", YEAR_SECONDS), "message": YEAR_TERM_MESSAGE })
+}
+
 pub(crate) fn term_rules() -> Value {
-    json!([{ "rule": term_expression("self"), "message": TERM_MESSAGE }])
+    json!([term_rule()])
 }
 
 /// Rules of a span that must be longer than nothing and must end.
 pub(crate) fn span_rules() -> Value {
     json!([
-        { "rule": term_expression("self"), "message": TERM_MESSAGE },
+        term_rule(),
         { "rule": "self != 'never' && self.matches('[1-9]')", "message": SPAN_MESSAGE },
     ])
 }
@@ -272,7 +297,7 @@ pub(crate) fn span_rules() -> Value {
 /// Rules of a span that must end and may be nothing.
 pub(crate) fn pause_rules() -> Value {
     json!([
-        { "rule": term_expression("self"), "message": TERM_MESSAGE },
+        term_rule(),
         { "rule": "self != 'never'", "message": PAUSE_MESSAGE },
     ])
 }
@@ -280,18 +305,36 @@ pub(crate) fn pause_rules() -> Value {
 /// Rules of a term that must be longer than nothing.
 pub(crate) fn age_rules() -> Value {
     json!([
-        { "rule": term_expression("self"), "message": TERM_MESSAGE },
+        term_rule(),
         { "rule": "self == 'never' || self.matches('[1-9]')", "message": AGE_MESSAGE },
     ])
 }
 
+/// Rules of a span of at most 365 days that must be longer than nothing and must end.
+pub(crate) fn year_span_rules() -> Value {
+    json!([
+        year_rule(),
+        { "rule": "self != 'never' && self.matches('[1-9]')", "message": SPAN_MESSAGE },
+    ])
+}
+
+/// Rules of a term of at most 365 days, or `never`, that must be longer than nothing.
+pub(crate) fn year_age_rules() -> Value {
+    json!([
+        year_rule(),
+        { "rule": "self == 'never' || self.matches('[1-9]')", "message": AGE_MESSAGE },
+    ])
+}
+
+const YEAR_TERM_MESSAGE: &str = "must be a span such as 90s, 12h or 1d12h: each of w, d, h, m, s and ms at most once, decimals on h, m and s only, at most 365 days";
+const YEAR_MESSAGE: &str = "must not be longer than 365 days";
 pub(crate) const AGE_MESSAGE: &str =
     "must be longer than zero; write `never` where nothing should expire";
 const PAUSE_MESSAGE: &str = "must be a span that ends; `never` is not one";
 const SPAN_MESSAGE: &str = "must be a span longer than zero; `never` is not one";
 
 /// A term that must be longer than nothing and must end.
-pub(crate) fn span(text: &str) -> Result<jiff::SignedDuration, String> {
+pub(crate) fn span(text: &str) -> Result<SignedDuration, String> {
     match text.parse::<Term>() {
         Ok(Term::Span(span)) if !span.is_zero() => Ok(span),
         Ok(Term::Span(_) | Term::Never) => Err(SPAN_MESSAGE.to_owned()),
@@ -300,7 +343,7 @@ pub(crate) fn span(text: &str) -> Result<jiff::SignedDuration, String> {
 }
 
 /// A term that must end and may be nothing.
-pub(crate) fn pause(text: &str) -> Result<jiff::SignedDuration, String> {
+pub(crate) fn pause(text: &str) -> Result<SignedDuration, String> {
     term(text)?.span().ok_or_else(|| PAUSE_MESSAGE.to_owned())
 }
 
@@ -312,6 +355,17 @@ pub(crate) fn age(text: &str) -> Result<Term, String> {
 
 pub(crate) fn term(text: &str) -> Result<Term, String> {
     text.parse().map_err(|error| term_problem(&error))
+}
+
+/// A span of at most 365 days that must be longer than nothing and must end.
+pub(crate) fn year_span(text: &str) -> Result<SignedDuration, String> {
+    span(text).and_then(|span| if span > YEAR { Err(YEAR_MESSAGE.to_owned()) } else { Ok(span) })
+}
+
+/// A term of at most 365 days, or `never`, that must be longer than nothing.
+pub(crate) fn year_age(text: &str) -> Result<Term, String> {
+    let term = age(text)?;
+    if term.span() > Some(YEAR) { Err(YEAR_MESSAGE.to_owned()) } else { Ok(term) }
 }
 
 fn term_problem(error: &TermError) -> String {

@@ -27,5 +27,7 @@ pub(crate) const FAMILY: Family = Family {
     aliases: &[("group", "InstanceGroup"), ("groups", "InstanceGroup")],
     crds: || vec![InstanceGroup::crd(), Machine::crd()],
     roles: role::roles,
+    // Nobody visits a machine through us.
+    person_role: None,
     operator_rules: role::operator,
 };

@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, RoleRef, Subject};
 use kube::core::ObjectMeta;
 
-use crate::lab::role;
+use crate::family::{FAMILIES, Family};
 use crate::name::shared;
 use crate::role::OPERATOR;
 
@@ -47,18 +47,22 @@ pub fn own_binding() -> RoleBinding {
     }
 }
 
-/// Lets [`PERSON`] use and manage every Instance, and nothing else. Only `sojourn up` applies it.
-pub fn person_binding() -> ClusterRoleBinding {
-    ClusterRoleBinding {
-        metadata: named(PERSON),
-        role_ref: reference("ClusterRole", role::USER),
-        subjects: Some(vec![Subject {
-            kind: "User".to_owned(),
-            name: PERSON.to_owned(),
-            namespace: None,
-            api_group: Some(RBAC.to_owned()),
-        }]),
-    }
+/// Let [`PERSON`] use and manage what each family lends through the gateway, and nothing else. Only
+/// `sojourn up` applies them.
+pub fn person_bindings() -> Vec<ClusterRoleBinding> {
+    let binding = |family: &Family| {
+        Some(ClusterRoleBinding {
+            metadata: named(&format!("{PERSON}-{}", family.name)),
+            role_ref: reference("ClusterRole", family.person_role?),
+            subjects: Some(vec![Subject {
+                kind: "User".to_owned(),
+                name: PERSON.to_owned(),
+                namespace: None,
+                api_group: Some(RBAC.to_owned()),
+            }]),
+        })
+    };
+    FAMILIES.iter().filter_map(binding).collect()
 }
 
 fn named(name: &str) -> ObjectMeta {

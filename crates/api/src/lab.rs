@@ -28,5 +28,6 @@ pub(crate) const FAMILY: Family = Family {
     aliases: &[],
     crds: || vec![Tenant::crd(), Template::crd(), Instance::crd()],
     roles: role::roles,
+    person_role: Some(role::USER),
     operator_rules: role::operator,
 };

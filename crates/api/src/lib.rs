@@ -6,7 +6,7 @@
 //! | `name` | every label, annotation, finalizer and condition type |
 //! | `family` | the registry of families |
 //! | `config` | the ConfigMap `sojourn-system/sojourn`, one key per family |
-//! | `activity` | what replicas write about use into any kind's status |
+//! | `activity`, `keep`, `notice` | what any kind's status has: what replicas write about use, what owners were given, what people were told |
 //! | `problem` | what is wrong with something that somebody wrote |
 //! | `grammar`, `schema` | the forms of fields, as schema rules and as checks |
 //! | one per family | its kinds, its configuration, its conversion |
@@ -17,6 +17,7 @@
 //!
 //! This crate has no runtime and no client: what a kind means on the wire can be tested as data.
 
+pub mod access;
 pub mod activity;
 mod annotation;
 pub mod config;
@@ -25,14 +26,18 @@ pub mod family;
 mod grammar;
 pub mod group;
 pub mod install;
+pub mod keep;
 pub mod lab;
 mod lenient;
 mod limit;
 pub mod name;
+pub mod notice;
 pub mod problem;
 mod role;
 mod schema;
 mod time;
+#[cfg(feature = "toy")]
+pub mod toy;
 mod wire_enum;
 
 pub use definition::{crds, operator_role, roles};

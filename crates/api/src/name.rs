@@ -1,5 +1,6 @@
 //! The names that people and other programs see: labels, annotations, finalizers, condition types
-//! and where the configuration is. Each is written down once, here.
+//! and where the configuration is. Each is written down once: those of several crates and of the larger
+//! families here, those of a small one beside its kind.
 
 /// Where the family `lab` begins its names.
 pub const LAB_GROUP: &str = "lab.sojourn.dev";

@@ -114,6 +114,34 @@ fn spans_that_must_end() {
 }
 
 #[test]
+fn spans_that_are_limited() {
+    let hours = jiff::SignedDuration::from_hours;
+    for (text, span) in [("365d", hours(365 * 24)), ("1d12h", hours(36)), ("12h1d", hours(36))] {
+        assert_eq!(year_span(text), Ok(span));
+        assert_eq!(year_age(text), Ok(Term::Span(span)));
+    }
+    for text in ["366d", "365d1ms", "8761h"] {
+        assert_eq!(year_span(text), Err(YEAR_MESSAGE.to_owned()), "{text}");
+        assert_eq!(year_age(text), Err(YEAR_MESSAGE.to_owned()), "{text}");
+    }
+    assert_eq!(year_age("never"), Ok(Term::Never));
+    assert_eq!(year_span("never"), Err(SPAN_MESSAGE.to_owned()));
+    assert_eq!(year_age("0s"), Err(AGE_MESSAGE.to_owned()));
+}
+
+#[test]
+fn users_groups_and_clusters() {
+    let longest = "a".repeat(512);
+    accepts(
+        &PRINCIPAL,
+        &["ada@example.org", "oidc:admins", "Ada L.", "é", &longest],
+        &["", " ", " ada", "ada ", "a\nb", "a\u{0}b", "\t"],
+    );
+    assert!(PRINCIPAL.check(&"a".repeat(513)).is_err());
+    accepts(&CLUSTER, &["local", "eu-1", "0"], &["", "Local", "-a", "a-", "a.b", "a b"]);
+}
+
+#[test]
 fn patterns_can_be_put_into_expressions() {
     let all = [
         &EMAIL,
@@ -128,6 +156,8 @@ fn patterns_can_be_put_into_expressions() {
         &CODES,
         &PORT_NAME,
         &VARIABLE,
+        &PRINCIPAL,
+        &CLUSTER,
     ];
     for grammar in all {
         for pattern in [Some(grammar.pattern), grammar.except].into_iter().flatten() {

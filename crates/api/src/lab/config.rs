@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use sojourn_core::activity::Source;
 use sojourn_core::notice::OnUndeliverable;
 
-use crate::config::FamilyConfig;
 use crate::config::value::{SecretKey, span, undeliverable};
-use crate::grammar::{NAMESPACE, REFERENCE, URL};
+use crate::config::{FamilyConfig, check};
+use crate::grammar::{NAMESPACE, REFERENCE};
 use crate::problem::{Problem, Report};
 
 /// More warnings than this are no help to anybody.
@@ -259,10 +259,8 @@ impl LabConfig {
 impl FamilyConfig for LabConfig {
     const KEY: &'static str = "lab.yaml";
 
-    fn secrets(&self) -> Vec<(&'static str, SecretKey)> {
-        let named = [("webhookURL", &self.webhook_url), ("slackURL", &self.slack_url)];
-        let named = named.into_iter();
-        named.filter_map(|(option, secret)| Some((option, secret.clone()?))).collect()
+    fn secrets(&self) -> Vec<(String, SecretKey)> {
+        check::named_secrets(self.named_secrets())
     }
 
     fn check(&self) -> Vec<Problem> {
@@ -283,6 +281,10 @@ impl FamilyConfig for LabConfig {
 }
 
 impl LabConfig {
+    const fn named_secrets(&self) -> [check::Named<'_, SecretKey>; 2] {
+        [("webhookURL", &self.webhook_url), ("slackURL", &self.slack_url)]
+    }
+
     fn check_times(&self, report: &mut Report) {
         let spans = [
             (
@@ -302,10 +304,8 @@ impl LabConfig {
     }
 
     fn check_addresses(&self, report: &mut Report) {
-        let urls = [("prometheusURL", &self.prometheus_url), ("publicURL", &self.public_url)];
-        for (option, url) in urls {
-            let _ = url.as_ref().map(|url| report.take(option, URL.check(url)));
-        }
+        let public = ("publicURL", &self.public_url);
+        check::urls(report, [("prometheusURL", &self.prometheus_url), public]);
         if let Some(domain) = &self.gateway.domain {
             self.check_domain(domain, report);
         }
@@ -314,27 +314,9 @@ impl LabConfig {
             ("mailConfigDir", &self.mail_config_dir),
             ("trustedCAFile", &self.trusted_ca_file),
         ];
-        for (option, path) in files {
-            if path.as_ref().is_some_and(|path| !path.starts_with('/')) {
-                report.note(option, "must be an absolute path");
-            }
-        }
-        let secrets = [("webhookURL", &self.webhook_url), ("slackURL", &self.slack_url)];
-        for (option, secret) in secrets {
-            let Some(secret) = secret else { continue };
-            report.take(&format!("{option}.name"), REFERENCE.check(&secret.name));
-            if secret.key.is_empty() {
-                report.note(format!("{option}.key"), "must not be empty");
-            }
-        }
-        for (index, range) in self.allowed_addresses.iter().enumerate() {
-            if !is_range(range) {
-                report.note(
-                    format!("allowedAddresses[{index}]"),
-                    "must be an address or a range such as 10.0.0.0/8",
-                );
-            }
-        }
+        check::files(report, files);
+        check::secrets(report, self.named_secrets());
+        check::ranges(report, "allowedAddresses", &self.allowed_addresses);
         if let Some(service) = &self.ingress_service {
             if GatewayService::parse(service).is_none() {
                 report.note("ingressService", "must be NAMESPACE/NAME or NAMESPACE/NAME:PORT");
@@ -402,16 +384,4 @@ impl LabConfig {
 
 fn is_at_or_below(name: &str, other: &str) -> bool {
     name.strip_suffix(other).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-}
-
-fn is_range(text: &str) -> bool {
-    let (address, length) = match text.split_once('/') {
-        Some((address, length)) => (address, Some(length)),
-        None => (text, None),
-    };
-    let Ok(address) = address.parse::<IpAddr>() else { return false };
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    length.is_none_or(|length| {
-        length.bytes().all(|b| b.is_ascii_digit()) && length.parse().is_ok_and(|n: u8| n <= most)
-    })
 }

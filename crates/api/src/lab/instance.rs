@@ -136,7 +136,7 @@ pub struct Submission {
     /// How it is sent.
     #[serde(default)]
     pub method: SubmissionMethod,
-    /// A Secret in the Instance's namespace that opens the door there.
+    /// A Secret in the Instance's namespace with the credentials for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
     /// What sets it off.

@@ -9,8 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::template::ActivitySource;
 use crate::activity::{ReplicaActivities, ReplicaActivityStatus};
+use crate::keep::KeepStatus;
 use crate::lenient::lenient_fields;
+use crate::notice;
 use crate::schema;
+
+pub use crate::notice::NoticeState;
 
 /// What became of an Instance, and what comes next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -239,22 +243,6 @@ pub struct ExpirationStatus {
     pub deadline: Option<Time>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct KeepStatus {
-    /// How much of the allowance is used.
-    #[schemars(schema_with = "schema::count")]
-    pub used: u32,
-    /// Nothing is taken before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::time")]
-    pub until: Option<Time>,
-    /// The wish that was last taken in.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::time")]
-    pub asked: Option<Time>,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum StopReason {
     User,
@@ -385,43 +373,7 @@ pub struct SubmissionCommands {
     pub waived: Option<Time>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NoticeStatus {
-    pub id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kind: Option<NoticeKind>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<NoticeState>,
-    /// Which warning it is …
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::count")]
-    pub alert: Option<u32>,
-    /// … of how many.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::count")]
-    pub of: Option<u32>,
-    #[schemars(schema_with = "schema::count")]
-    pub attempts: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::time")]
-    pub recorded_at: Option<Time>,
-    /// When the next attempt is due, while it waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::time")]
-    pub retry_at: Option<Time>,
-    /// When it was accepted, or given up on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::time")]
-    pub delivered_at: Option<Time>,
-    /// When what it warns of happens.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "schema::time")]
-    pub deadline: Option<Time>,
-    /// Why the last attempt failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
+pub type NoticeStatus = notice::NoticeStatus<NoticeKind>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NoticeKind {
@@ -432,13 +384,6 @@ pub enum NoticeKind {
     ExpiryWarning,
     Expired,
     SubmissionFailed,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum NoticeState {
-    Waiting,
-    Delivered,
-    Waived,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

@@ -3,16 +3,18 @@
 use jiff::Timestamp;
 use sojourn_core::activity::Activity;
 use sojourn_core::lab::{source, state as domain};
-use sojourn_core::notice::{Delivery, MAX_NOTICES, Notice, NoticeId, Outbox};
+use sojourn_core::notice::NoticeId;
 
 use crate::activity::{ReplicaActivities, mark_counted, read_replicas};
+use crate::keep::KeepStatus;
 use crate::lab::status::{
-    ActivityStatus, EndReason, EndedStatus, ExpirationStatus, InstanceStatus, KeepStatus,
-    LifecycleStatus, NextAction, NextStatus, NoticeKind, NoticeState, NoticeStatus, ShadowStatus,
-    Stage, StopReason, SubmissionCommands, SubmissionState, SubmissionStatus, TerminationStatus,
+    ActivityStatus, EndReason, EndedStatus, ExpirationStatus, InstanceStatus, LifecycleStatus,
+    NextAction, NextStatus, NoticeKind, ShadowStatus, Stage, StopReason, SubmissionCommands,
+    SubmissionState, SubmissionStatus, TerminationStatus,
 };
 use crate::lab::template::ActivitySource;
 use crate::limit::{self, MAX_INTEGER};
+use crate::notice::{read_outbox, write_outbox};
 use crate::time::{read, written};
 use crate::wire_enum::same_variants;
 
@@ -58,18 +60,14 @@ pub fn write_state(state: &domain::InstanceState, status: &mut InstanceStatus) {
         waived: written(submissions.waived),
     };
     status.submission_commands = (commands != SubmissionCommands::default()).then_some(commands);
-    status.keep = unless_default(keep, |keep| KeepStatus {
-        used: keep.used,
-        until: written(keep.until),
-        asked: written(keep.asked),
-    });
+    status.keep = KeepStatus::of(keep);
     status.ended = ended.map(|ended| EndedStatus {
         at: written(Some(ended.at)),
         reason: Some(ended.reason.into()),
     });
     status.reopened = written(*reopened);
     status.claims.clone_from(claims);
-    status.notices = outbox.notices.iter().map(write_notice).collect();
+    status.notices = write_outbox(outbox);
     status.shadow = shadow.as_deref().map(write_shadow);
     status.next = upcoming.as_ref().map(write_upcoming);
 }
@@ -133,7 +131,7 @@ pub fn read_state(status: Option<&InstanceStatus>) -> domain::InstanceState {
         expiration: status.expiration.as_ref().map(read_expiration).unwrap_or_default(),
         termination: status.termination.as_ref().map(read_termination).unwrap_or_default(),
         submissions: read_submissions(status),
-        keep: status.keep.as_ref().map(read_keep).unwrap_or_default(),
+        keep: status.keep.as_ref().map(KeepStatus::read).unwrap_or_default(),
         ended: read_ended(status),
         reopened: read(status.reopened.as_ref()),
         claims: read_claims(status),
@@ -211,14 +209,6 @@ fn read_termination(wire: &TerminationStatus) -> domain::TerminationState {
         answered: read(wire.answered_at.as_ref()),
         deadline: read(wire.deadline.as_ref()),
         misses: wire.misses,
-    }
-}
-
-fn read_keep(wire: &KeepStatus) -> domain::Keep {
-    domain::Keep {
-        used: wire.used,
-        until: read(wire.until.as_ref()),
-        asked: read(wire.asked.as_ref()),
     }
 }
 
@@ -305,57 +295,6 @@ fn read_submission(
         sha256: wire.sha256.clone(),
         receipt: wire.receipt.clone(),
         submitted_at,
-        error: wire.error.clone(),
-    })
-}
-
-fn write_notice(notice: &Notice<domain::NoticeKind>) -> NoticeStatus {
-    let (state, retry_at, delivered_at) = match notice.delivery {
-        Delivery::Waiting { next } => (NoticeState::Waiting, Some(next), None),
-        Delivery::Delivered { at } => (NoticeState::Delivered, None, Some(at)),
-        Delivery::Waived { at } => (NoticeState::Waived, None, Some(at)),
-    };
-    NoticeStatus {
-        id: notice.id.to_string(),
-        kind: Some(notice.kind.into()),
-        state: Some(state),
-        alert: notice.alert.map(|(alert, _)| alert),
-        of: notice.alert.map(|(_, of)| of),
-        attempts: notice.attempts,
-        recorded_at: written(Some(notice.recorded_at)),
-        retry_at: written(retry_at),
-        delivered_at: written(delivered_at),
-        deadline: written(notice.deadline),
-        error: truncated(notice.error.as_deref()),
-    }
-}
-
-fn read_outbox(wire: &[NoticeStatus]) -> Outbox<domain::NoticeKind> {
-    Outbox { notices: wire.iter().filter_map(read_notice).take(MAX_NOTICES).collect() }
-}
-
-/// A notice of which nobody knows what it said, or when it was given, was never given.
-fn read_notice(wire: &NoticeStatus) -> Option<Notice<domain::NoticeKind>> {
-    let retry_at = read(wire.retry_at.as_ref());
-    let delivered_at = read(wire.delivered_at.as_ref());
-    let recorded_at = read(wire.recorded_at.as_ref()).or(retry_at).or(delivered_at)?;
-    let waiting = |next: Option<Timestamp>| Delivery::Waiting { next: next.unwrap_or(recorded_at) };
-    let delivery = match (wire.state?, delivered_at) {
-        (NoticeState::Delivered, Some(at)) => Delivery::Delivered { at },
-        (NoticeState::Waived, Some(at)) => Delivery::Waived { at },
-        (NoticeState::Waiting | NoticeState::Delivered | NoticeState::Waived, _) => {
-            waiting(retry_at)
-        }
-    };
-    (!wire.id.is_empty()).then_some(())?;
-    Some(Notice {
-        id: NoticeId::stored(wire.id.clone()),
-        kind: wire.kind?.into(),
-        alert: wire.alert.zip(wire.of),
-        deadline: read(wire.deadline.as_ref()),
-        recorded_at,
-        attempts: wire.attempts,
-        delivery,
         error: wire.error.clone(),
     })
 }

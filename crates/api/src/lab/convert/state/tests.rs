@@ -5,6 +5,7 @@ use proptest::sample::select;
 use serde_json::json;
 use sojourn_core::lab::reason::Reason;
 use sojourn_core::lab::source;
+use sojourn_core::notice::{Delivery, MAX_NOTICES, Notice, Outbox};
 
 use super::*;
 use crate::limit::MAX_TEXT_CHARS;

@@ -1,0 +1,132 @@
+use crate::config::{effective, parse};
+
+use super::*;
+
+fn read(text: &str) -> Result<AccessConfig, Vec<String>> {
+    let data = BTreeMap::from([("access.yaml".to_owned(), text.to_owned())]);
+    parse(&data).map_err(|problems| problems.0.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn every_option_of_the_family_can_be_written() {
+    let text = r#"
+clusters:
+  eu-1: { authorizedTTL: 0s, caller: { commonName: "kube-apiserver:eu-1" } }
+  eu-2: { caller: { tokenSecret: { name: callers, key: eu-2 } } }
+cluster: eu-1
+issuer: example.org/issuer
+email: example.org/email
+groupPrefixes: ["oidc:"]
+attribution: First
+uses: { discovery: true, selfReviews: true }
+allowedSystemGroups: ["system:monitoring"]
+addresses: { users: { ada: ada@example.org }, groups: { admins: admins@example.org } }
+activityInterval: 5s
+canaryInterval: 2s
+enableNotifications: false
+mailTemplateDir: /etc/sojourn/mail
+mailConfigDir: /etc/sojourn/smtp
+webhookURL: { name: hooks, key: url }
+slackURL: { name: hooks, key: slack }
+publicURL: https://access.example.org
+allowedAddresses: [10.0.0.0/8]
+trustedCAFile: /etc/sojourn/ca.pem
+"#;
+    let config = read(text).expect("all good");
+    assert_eq!(config.authorized_ttl("eu-1"), SignedDuration::ZERO);
+    assert_eq!(config.least_idle_timeout("eu-1"), SignedDuration::from_secs(30));
+    assert_eq!(config.least_idle_timeout("eu-2"), SignedDuration::from_secs(630));
+    assert_eq!(config.least_idle_timeout("elsewhere"), SignedDuration::from_secs(630));
+    assert_eq!(config.attribution, Attribution::First);
+    let named: Vec<_> = config.secrets().into_iter().map(|(option, _)| option).collect();
+    assert_eq!(named, ["webhookURL", "slackURL", "clusters.eu-2.caller.tokenSecret"]);
+    assert_eq!(config.address_of_user("ada"), Some("ada@example.org"));
+    assert_eq!(config.address_of_user("bob@example.org"), Some("bob@example.org"));
+    assert_eq!(config.address_of_user("bob"), None);
+    assert_eq!(config.address_of_group("admins"), Some("admins@example.org"));
+
+    // Every option there is, is in that text.
+    let data = BTreeMap::from([("access.yaml".to_owned(), text.to_owned())]);
+    let settings = effective(&data).expect("all good");
+    let defaults = settings.iter().filter(|setting| setting.key == "access.yaml");
+    let defaults = defaults.filter(|setting| setting.origin == crate::config::Origin::Default);
+    assert_eq!(defaults.map(|setting| &setting.option).collect::<Vec<_>>(), Vec::<&String>::new());
+    assert_eq!(read("").map(|config| config.check()), Ok(Vec::new()));
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    let found = read(
+        r#"
+clusters:
+  EU: {}
+  one: { caller: {} }
+  two: { caller: { commonName: a, tokenSecret: { name: Callers, key: "" } } }
+  three: { caller: { commonName: a } }
+  four: { caller: { tokenSecret: { name: s, key: k } } }
+  five: { caller: { tokenSecret: { name: s, key: k } } }
+cluster: ""
+issuer: " "
+groupPrefixes: ["", "sys", "system:x"]
+allowedSystemGroups: [admins]
+addresses: { users: { ada: ada } }
+activityInterval: 31s
+canaryInterval: 10ms
+mailConfigDir: mail
+publicURL: access
+allowedAddresses: [everywhere]
+"#,
+    )
+    .expect_err("bad");
+    let paths: Vec<_> = found
+        .iter()
+        .map(|problem| {
+            let path = problem.split(": ").next().unwrap_or_default();
+            path.strip_prefix("data[access.yaml].").unwrap_or(path)
+        })
+        .collect();
+    assert_eq!(
+        paths,
+        [
+            "cluster",
+            "clusters.EU",
+            "clusters.four.caller.tokenSecret",
+            "clusters.one.caller",
+            "clusters.two.caller",
+            "clusters.two.caller.tokenSecret.name",
+            "clusters.two.caller.tokenSecret.key",
+            "clusters.two.caller.commonName",
+            "issuer",
+            "groupPrefixes[0]",
+            "groupPrefixes[0]",
+            "groupPrefixes[1]",
+            "groupPrefixes[2]",
+            "allowedSystemGroups[0]",
+            "activityInterval",
+            "canaryInterval",
+            "addresses.users.ada",
+            "publicURL",
+            "mailConfigDir",
+            "allowedAddresses[0]",
+        ]
+    );
+    for text in ["clusters: { a: { kubeconfigSecret: { name: a, key: b } } }", "attribution: Some"]
+    {
+        assert!(read(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn groups_of_kubernetes_are_given_only_by_name_with_or_without_a_prefix() {
+    let config = AccessConfig {
+        allowed_system_groups: vec!["system:monitoring".to_owned()],
+        group_prefixes: vec!["sys".to_owned(), "oidc:".to_owned()],
+        ..AccessConfig::default()
+    };
+    for good in ["admins", "system:monitoring", "oidc:system:masters", "systems"] {
+        assert!(config.allows_group(good), "{good}");
+    }
+    for bad in ["system:masters", "system:", "tem:masters"] {
+        assert!(!config.allows_group(bad), "{bad}");
+    }
+}
