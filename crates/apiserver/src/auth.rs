@@ -5,6 +5,7 @@
 pub(crate) mod authenticate;
 pub(crate) mod authorize;
 pub mod certificate;
+pub(crate) mod extension;
 pub mod identity;
 pub(crate) mod impersonate;
 mod jwt;

@@ -129,6 +129,18 @@ fn read_yaml(
         legacy_octal_numbers: true,
         with_snippet: false,
     };
+    // A text in memory is read faster than a stream, which is needed to stop after a first document.
+    if let Some(text) = single_document(body) {
+        match serde_saphyr::from_str_with_options(text, options.clone()) {
+            Ok(Bounded(Ok(value))) => return Ok(value),
+            Ok(Bounded(Err(error))) => return Err(error.into()),
+            // There is none, or it was left before its end because it takes too much.
+            Err(
+                serde_saphyr::Error::Eof { .. } | serde_saphyr::Error::MultipleDocuments { .. },
+            ) => {}
+            Err(error) => return Err(YamlError::Syntax(error)),
+        }
+    }
     let mut documents = serde_saphyr::read_with_options(&mut body, options);
     match documents.next() {
         Some(Ok(Bounded(Ok(value)))) => Ok(value),
@@ -136,6 +148,16 @@ fn read_yaml(
         Some(Err(error)) => Err(YamlError::Syntax(error)),
         None => Ok(Value::Null),
     }
+}
+
+/// The text, if it can hold no more than one document.
+fn single_document(body: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(body).ok()?;
+    let is_mark = |line: &str| line.starts_with("---") || line.starts_with("...");
+    // A mark on the first line begins the first document.
+    let (_, rest) = text.split_once('\n').unwrap_or_default();
+    let breaks = ['\n', '\r'];
+    (!rest.split(breaks).any(is_mark)).then_some(text)
 }
 
 /// Why YAML was not read.

@@ -17,7 +17,7 @@ pub trait Clock: Send + Sync + Debug {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the door through which it comes in")]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }
@@ -79,7 +79,7 @@ pub trait Entropy: Send + Sync + Debug {
 pub struct SystemEntropy(SystemRandom);
 
 impl Default for SystemEntropy {
-    #[expect(clippy::disallowed_methods, reason = "the door through which it comes in")]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
     fn default() -> Self {
         Self(SystemRandom::new())
     }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::admission::Hooks;
 use crate::allocate::PendingAllocations;
 use crate::auth::certificate::{CertificateAndKey, CertificateAuthority, CertificateError};
+use crate::auth::extension::{ExtensionAuthorizer, ExtensionSlot};
 use crate::auth::identity::Identity;
 use crate::auth::impersonate::Impersonation;
 use crate::auth::service_account::TokenIssuer;
@@ -159,6 +160,7 @@ pub(crate) struct Shared {
     pub(crate) names: Vec<String>,
     pub(crate) registry: RegistryView,
     pub(crate) access: AccessView,
+    pub(crate) extension: ExtensionSlot,
     pub(crate) impersonation: Impersonation,
     pub(crate) authority: CertificateAuthority,
     pub(crate) pending_allocations: Mutex<PendingAllocations>,
@@ -194,6 +196,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             registry: RegistryView::new(builtin, &store),
             impersonation: Impersonation::default(),
+            extension: ExtensionSlot::default(),
             authority,
             pending_allocations: Mutex::default(),
             access: AccessView::new(&store).map_err(|e| unusable(config.data.as_deref(), &e))?,
@@ -281,6 +284,12 @@ impl Engine {
     /// The authority that signs every certificate here, in PEM.
     pub fn authority_pem(&self) -> &str {
         self.shared.authority.certificate_pem()
+    }
+
+    /// Asks this authorizer, too, about requests that superusers, nodes and RBAC do not allow. Another
+    /// one takes its place.
+    pub fn set_extension_authorizer(&self, extension: Arc<dyn ExtensionAuthorizer>) {
+        self.shared.extension.set(extension);
     }
 
     /// Lets whoever shows `token` act as `identity`. Only the token's hash is kept.

@@ -390,7 +390,7 @@ pub fn unguessable(name: &str) -> Result<String, FolderError> {
     Ok(format!(".{name}.{}", random_text()?))
 }
 
-#[expect(clippy::disallowed_methods, reason = "the door through which it comes in")]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
 fn random_text() -> Result<String, FolderError> {
     let mut bytes = [0; 16];
     SystemRandom::new().fill(&mut bytes).map_err(|_| FolderError::NoRandomness)?;

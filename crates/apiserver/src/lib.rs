@@ -68,6 +68,7 @@ mod view;
 mod warning;
 
 pub use admission::{Hook, HookScope, HookService, Hooks};
+pub use auth::extension::{ExtensionAuthorizer, ExtensionDecision, Question};
 pub use backup::{BackupError, backup};
 pub use clock::{
     Clock, Entropy, NoRandomness, SeededEntropy, SystemClock, SystemEntropy, TokioClock,

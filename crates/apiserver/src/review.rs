@@ -9,6 +9,7 @@ use sojourn_rbac::{Attributes, User};
 use crate::apply;
 use crate::auth::authenticate::Authenticator;
 use crate::auth::authorize::Authorizer;
+use crate::auth::extension::Question;
 use crate::field::FieldErrors;
 use crate::json::{Access, Object, object_mut};
 use crate::kind::review::missing_subject;
@@ -33,9 +34,11 @@ pub(crate) fn answer(call: &Call, body: &Bytes) -> Result<Response<Body>, ApiErr
     let status = match &*kind {
         "TokenReview" => token_review(call, &review)?,
         "SelfSubjectReview" => json!({"userInfo": call.identity.user_info()}),
-        "SelfSubjectAccessReview" => access_review(call, call.identity.user(), &review),
+        "SelfSubjectAccessReview" => {
+            access_review(call, call.identity.user(), &review, Question::SelfReview)
+        }
         "SubjectAccessReview" | "LocalSubjectAccessReview" => {
-            access_review(call, &subject(&review), &review)
+            access_review(call, &subject(&review), &review, Question::Request)
         }
         "SelfSubjectRulesReview" => {
             let access = call.engine.access.current();
@@ -111,7 +114,7 @@ fn subject(review: &Object) -> User {
     }
 }
 
-fn access_review(call: &Call, user: &User, review: &Object) -> Value {
+fn access_review(call: &Call, user: &User, review: &Object, question: Question) -> Value {
     let spec = review.at("spec");
     let resource = spec.at("resourceAttributes");
     let attributes = if resource.is_object() {
@@ -132,7 +135,7 @@ fn access_review(call: &Call, user: &User, review: &Object) -> Value {
         Attributes::on_path(user, path.text("verb"), path.text("path"))
     };
     let access = call.engine.access.current();
-    let verdict = access.authorizers().authorize(&attributes);
+    let verdict = access.all_authorizers(&call.engine, question).authorize(&attributes);
     let mut status = Map::new();
     status.insert("allowed".to_owned(), json!(verdict.allowed));
     if !verdict.reason.is_empty() {

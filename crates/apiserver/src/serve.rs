@@ -118,7 +118,7 @@ async fn handle(
         None => authenticate(&engine, &parts)?,
     };
     let query = Query::parse(parts.uri.query());
-    let Routed { flow, to } = dispatch::route(&engine, &parts, query, &identity)?;
+    let Routed { flow, to } = dispatch::route(&engine, &parts, query, &identity).await?;
     let Some((call, verb)) = to else {
         let seat = engine.fairness.admit(&flow, 1).await?;
         let work = async {

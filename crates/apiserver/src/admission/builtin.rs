@@ -6,6 +6,7 @@ use serde_json::Value;
 use sojourn_rbac::escalation::{self, RoleWrite};
 use sojourn_rbac::{Attributes, Binding, PolicyRule};
 
+use crate::auth::extension::Question;
 use crate::auth::node::restriction;
 use crate::json::{Access, Object};
 use crate::kind::pod::admission as pod;
@@ -129,7 +130,8 @@ fn restrict_node(
         old,
     };
     let access = call.engine.access.current();
-    restriction::admit(&write, &*call.engine, &access.authorizers())
+    let authorizers = access.all_authorizers(&call.engine, Question::Request);
+    restriction::admit(&write, &*call.engine, &authorizers)
 }
 
 fn check_role(call: &Call, object: &Object, old: Option<&Object>) -> Result<(), ApiError> {
@@ -149,7 +151,7 @@ fn check_role(call: &Call, object: &Object, old: Option<&Object>) -> Result<(), 
         aggregates: aggregates(object) || old.is_some_and(aggregates),
     };
     let access = call.engine.access.current();
-    let authorizers = access.authorizers();
+    let authorizers = access.all_authorizers(&call.engine, Question::Request);
     let authorize = |attributes: &Attributes<'_>| authorizers.allows(attributes);
     escalation::check_role(&access.policy, &write, &authorize)
         .map_err(|why| refuse(call, object, &why))
@@ -162,7 +164,7 @@ fn check_binding(call: &Call, object: &Object, old: Option<&Object>) -> Result<(
     let binding =
         Binding::from_value(&Value::Object(object.clone())).map_err(ApiError::internal)?;
     let access = call.engine.access.current();
-    let authorizers = access.authorizers();
+    let authorizers = access.all_authorizers(&call.engine, Question::Request);
     let authorize = |attributes: &Attributes<'_>| authorizers.allows(attributes);
     escalation::check_binding(
         &access.policy,

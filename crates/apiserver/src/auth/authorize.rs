@@ -1,8 +1,10 @@
-//! Whether a request may go on: superusers, then nodes, then RBAC; and how a refusal reads.
+//! Whether a request may go on: superusers, then nodes, then RBAC, then the extension; and how a refusal
+//! reads.
 
 use serde_json::Value;
 use sojourn_rbac::{Attributes, Policy, User};
 
+use crate::auth::extension::{ExtensionSlot, Question};
 use crate::auth::node;
 use crate::auth::node::graph::NodeGraph;
 use crate::go;
@@ -24,6 +26,16 @@ impl AuthorizationDecision {
     pub(crate) fn no_opinion(reason: impl Into<String>) -> Self {
         Self { allowed: false, reason: reason.into() }
     }
+
+    /// The answer of an authorizer that was asked because this one had no opinion.
+    pub(crate) fn followed_by(self, next: Self) -> Self {
+        if next.allowed {
+            return next;
+        }
+        let reasons = [self.reason, next.reason];
+        let given: Vec<String> = reasons.into_iter().filter(|reason| !reason.is_empty()).collect();
+        Self::no_opinion(given.join("\n"))
+    }
 }
 
 /// Anything that can answer for a request.
@@ -37,7 +49,7 @@ impl<F: Fn(&Attributes<'_>) -> AuthorizationDecision> Authorizer for F {
     }
 }
 
-/// All authorizers, in upstream's order (`--authorization-mode=Node,RBAC`).
+/// The engine's own authorizers, in upstream's order (`--authorization-mode=Node,RBAC`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Authorizers<'a> {
     pub(crate) policy: &'a Policy,
@@ -74,9 +86,40 @@ impl Authorizer for Authorizers<'_> {
         if by_policy.is_allowed() {
             return AuthorizationDecision::allow(reason);
         }
-        let reasons = [by_node.reason, reason];
-        let given: Vec<String> = reasons.into_iter().filter(|reason| !reason.is_empty()).collect();
-        AuthorizationDecision::no_opinion(given.join("\n"))
+        by_node.followed_by(AuthorizationDecision::no_opinion(reason))
+    }
+}
+
+/// The engine's own authorizers and, if those have no opinion, the extension
+/// (`--authorization-mode=Node,RBAC,Webhook`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExtendedAuthorizers<'a> {
+    pub(crate) own: Authorizers<'a>,
+    pub(crate) extension: &'a ExtensionSlot,
+    pub(crate) question: Question,
+}
+
+impl ExtendedAuthorizers<'_> {
+    /// Only the decision.
+    pub(crate) fn allows(&self, request: &Attributes<'_>) -> bool {
+        self.own.allows(request) || self.extended(request).is_some_and(|verdict| verdict.allowed)
+    }
+
+    fn extended(&self, request: &Attributes<'_>) -> Option<AuthorizationDecision> {
+        self.extension.ask(request, self.question).map(AuthorizationDecision::from)
+    }
+}
+
+impl Authorizer for ExtendedAuthorizers<'_> {
+    fn authorize(&self, request: &Attributes<'_>) -> AuthorizationDecision {
+        let by_own = self.own.authorize(request);
+        if by_own.allowed {
+            return by_own;
+        }
+        match self.extended(request) {
+            Some(verdict) => by_own.followed_by(verdict),
+            None => by_own,
+        }
     }
 }
 

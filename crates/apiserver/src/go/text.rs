@@ -44,6 +44,14 @@ pub(crate) fn quoted(out: &mut String, text: &str, escape: impl Fn(char) -> Opti
 /// A string as Go's `%q` prints it.
 pub(crate) fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    // Most texts have nothing to escape, and one list may bring a million of them.
+    if text.bytes().all(is_plain) {
+        out.push('"');
+        out.push_str(text);
+        out.push('"');
+        return out;
+    }
     quoted(&mut out, text, |c| match c {
         '\u{7}' => Some(Escape::Letter('a')),
         '\u{8}' => Some(Escape::Letter('b')),

@@ -3,7 +3,10 @@
 use http::HeaderMap;
 use sojourn_rbac::{Attributes, FieldRequirement};
 
-use crate::auth::authorize::{Authorizer, Authorizers, forbidden};
+use crate::auth::authorize::{
+    AuthorizationDecision, Authorizer, Authorizers, ExtendedAuthorizers, forbidden,
+};
+use crate::auth::extension::{ExtensionDecision, Question};
 use crate::auth::identity::Identity;
 use crate::auth::impersonate;
 use crate::engine::Shared;
@@ -14,13 +17,23 @@ use crate::verb::Call;
 use crate::view::AccessState;
 
 impl AccessState {
+    /// The engine's own authorizers.
     pub(crate) const fn authorizers(&self) -> Authorizers<'_> {
         Authorizers { policy: &self.policy, graph: &self.graph }
+    }
+
+    /// All authorizers.
+    pub(crate) const fn all_authorizers<'a>(
+        &'a self,
+        engine: &'a Shared,
+        question: Question,
+    ) -> ExtendedAuthorizers<'a> {
+        ExtendedAuthorizers { own: self.authorizers(), extension: &engine.extension, question }
     }
 }
 
 /// Who the request acts as, if they may make it: the caller, or whom the caller impersonates.
-pub(super) fn resource(
+pub(super) async fn resource(
     engine: &Shared,
     identity: &Identity,
     headers: &HeaderMap,
@@ -48,11 +61,11 @@ pub(super) fn resource(
         is_resource_request: true,
         field_selector: &selector,
     };
-    allow(engine, identity, headers, attributes)
+    allow(engine, identity, headers, attributes).await
 }
 
 /// The same for a path that is no resource.
-pub(super) fn path(
+pub(super) async fn path(
     engine: &Shared,
     identity: &Identity,
     headers: &HeaderMap,
@@ -60,33 +73,49 @@ pub(super) fn path(
     path: &str,
 ) -> Result<Identity, ApiError> {
     let verb = method.as_str().to_ascii_lowercase();
-    allow(engine, identity, headers, Attributes::on_path(identity.user(), &verb, path))
+    allow(engine, identity, headers, Attributes::on_path(identity.user(), &verb, path)).await
 }
 
-fn allow(
+async fn allow(
     engine: &Shared,
     identity: &Identity,
     headers: &HeaderMap,
     attributes: Attributes<'_>,
 ) -> Result<Identity, ApiError> {
     let Some(wanted) = impersonate::impersonated_user(headers)? else {
-        return check(engine, &attributes).map(|()| identity.clone());
+        return check(engine, &attributes).await.map(|()| identity.clone());
     };
     let acting = {
         let access = engine.access.current();
-        engine.impersonation.decide(&wanted, &attributes, &access.authorizers())?.identity
+        let authorizers = access.all_authorizers(engine, Question::Request);
+        engine.impersonation.decide(&wanted, &attributes, &authorizers)?.identity
     };
-    check(engine, &Attributes { user: acting.user(), ..attributes })?;
+    check(engine, &Attributes { user: acting.user(), ..attributes }).await?;
     Ok(acting)
 }
 
-fn check(engine: &Shared, attributes: &Attributes<'_>) -> Result<(), ApiError> {
-    let access = engine.access.current();
-    let authorizers = access.authorizers();
-    if authorizers.allows(attributes) {
-        return Ok(());
-    }
-    Err(forbidden(attributes, &authorizers.authorize(attributes).reason))
+async fn check(engine: &Shared, attributes: &Attributes<'_>) -> Result<(), ApiError> {
+    let by_own = {
+        let access = engine.access.current();
+        let authorizers = access.authorizers();
+        if authorizers.allows(attributes) {
+            return Ok(());
+        }
+        authorizers.authorize(attributes)
+    };
+    let refusal = match engine.extension.ask(attributes, Question::Request) {
+        None => by_own,
+        Some(ExtensionDecision::Allow { reason: _, before_answer }) => {
+            if let Some(before_answer) = before_answer {
+                before_answer.await;
+            }
+            return Ok(());
+        }
+        Some(ExtensionDecision::NoOpinion { reason }) => {
+            by_own.followed_by(AuthorizationDecision::no_opinion(reason))
+        }
+    };
+    Err(forbidden(attributes, &refusal.reason))
 }
 
 fn field_requirements(query: &Query, path: &ResourcePath, verb: Verb) -> Vec<FieldRequirement> {
@@ -108,6 +137,6 @@ impl Call {
             name: &path.name,
             ..Attributes::on_resource(self.identity.user(), verb, &path.group, &path.resource)
         };
-        check(&self.engine, &attributes)
+        check(&self.engine, &attributes).await
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Routed {
 }
 
 /// Finds out what is asked for, and whether whoever asks may.
-pub(super) fn route(
+pub(super) async fn route(
     engine: &Arc<Shared>,
     parts: &Parts,
     query: Query,
@@ -35,7 +35,8 @@ pub(super) fn route(
 ) -> Result<Routed, ApiError> {
     let Some(path) = ResourcePath::parse(parts.uri.path()) else {
         let path = parts.uri.path();
-        let identity = authorize::path(engine, identity, &parts.headers, &parts.method, path)?;
+        let identity =
+            authorize::path(engine, identity, &parts.headers, &parts.method, path).await?;
         let flow = engine.fairness.flow(identity.user());
         let flow = if is_health(path) { flow.exempt() } else { flow };
         return Ok(Routed { flow, to: None });
@@ -57,7 +58,8 @@ pub(super) fn route(
             return Err(custom.map_or_else(not_allowed, |e| unsupported(&e.resource, "")));
         }
     };
-    let identity = authorize::resource(engine, identity, &parts.headers, verb, &path, &query)?;
+    let identity =
+        authorize::resource(engine, identity, &parts.headers, verb, &path, &query).await?;
     let endpoint = endpoint.ok_or_else(|| not_served(&path, &registry.groups()))?;
     let misses_namespace = endpoint.resource.namespaced && path.namespace.is_empty();
     if misses_namespace && (!path.name.is_empty() || needs_namespace(verb)) {

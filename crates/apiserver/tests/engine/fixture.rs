@@ -17,9 +17,16 @@ use sojourn_rbac::User;
 /// How long anything that must happen may take, on a machine that is busy with other things.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An engine in memory on the machine's own clock.
+/// An engine in memory on the machine's own clock, with the account that Pods need.
 pub(crate) async fn open() -> Engine {
-    Engine::open(Config::in_memory()).await.expect("an engine in memory opens")
+    let engine = Engine::open(Config::in_memory()).await.expect("an engine in memory opens");
+    let client = admin(&engine);
+    let account = "/api/v1/namespaces/default/serviceaccounts/default";
+    eventually(account, TEST_TIMEOUT, async || {
+        get(&client, account).await.status.is_success().then_some(())
+    })
+    .await;
+    engine
 }
 
 /// What an engine on the paused clock is opened with.

@@ -14,6 +14,7 @@ mod admission;
 mod control_plane;
 mod controller;
 mod examples;
+mod extension;
 mod fairness;
 mod fixture;
 mod florist;
@@ -34,3 +35,7 @@ mod target;
 mod virtual_time;
 mod watcher;
 mod worst_body;
+
+/// As in the program: what a request costs is measured with the allocator that it has there.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

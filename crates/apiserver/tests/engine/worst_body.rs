@@ -37,7 +37,7 @@ const SMALL_BODY: usize = 32 << 10;
 const SMALL_RELATED_BODY: usize = 192 << 10;
 /// The limit of the server.
 const FULL_BODY: usize = 3 << 20;
-/// The processor time that a request with a full body may take, in optimised code.
+/// The time that a request with a full body may take, in optimised code.
 const MAX_FULL_TIME: Duration = Duration::from_secs(1);
 const MAX_FULL_MEMORY: u64 = 200 << 20;
 /// Code that is not optimised, with small bodies, three times what was seen. What is quadratic takes
@@ -109,8 +109,7 @@ fn run_in_subprocess(name: &str, work: impl AsyncFnOnce(&mut Run)) {
             .args(["--exact", name, "--nocapture"])
             .env(OWN_PROCESS, "1")
             // What is freed goes back at once, so that each request is measured by itself.
-            .env("MALLOC_ARENA_MAX", "1")
-            .env("MALLOC_TRIM_THRESHOLD_", "65536")
+            .env("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
             .output()
             .expect("a test can start itself");
         let (out, err) =
@@ -334,7 +333,11 @@ impl Run {
         let others = get(&self.client, "/api/v1/namespaces/default");
         within(case, MAX_OTHERS_WAIT, others).await.ok();
         let (status, warnings, answer) = answering.await.expect("the server does not fall over");
-        let took = measure::processor_time().saturating_sub(before);
+        // The clock is slow where others work beside this; processor time is more where several threads
+        // work for the one answer. What is too much is too much by both.
+        let (clock, processor) =
+            (started.elapsed(), measure::processor_time().saturating_sub(before));
+        let took = clock.min(processor);
         let memory = measure::peak().saturating_sub(resident);
         self.sent += 1;
         let full = self.is_full();
@@ -342,7 +345,7 @@ impl Run {
         let time = if full { MAX_FULL_TIME.mul_f64(share.max(0.3)) } else { self.small_time };
         let most = if full { MAX_FULL_MEMORY } else { MAX_SMALL_MEMORY };
         let faults = [
-            (took > time, format!("took {took:?}, {:?} by the clock", started.elapsed())),
+            (took > time, format!("took {processor:?} of the processor, {clock:?} by the clock")),
             (memory > most, format!("took {} MiB", memory >> 20)),
             (
                 answer.len() > 16 * length + MAX_ANSWER_OVERHEAD,
