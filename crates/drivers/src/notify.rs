@@ -13,6 +13,7 @@
 mod facts;
 pub mod fake;
 #[cfg(test)]
+#[path = "../../../xtask/test_folder.rs"]
 mod folder;
 mod moment;
 mod plain;

@@ -34,6 +34,8 @@ pub use authenticator::{
 };
 pub use cookie::RESERVED_COOKIES;
 pub use identity::{BearerToken, Clients, Credentials, Identity};
-pub use listener::{Bound, Leader, ListenError, Listener, Relay, Serving, TransportInfo};
+pub use listener::{
+    Bound, Leader, ListenError, Listener, PeerCertificate, Relay, Serving, TransportInfo,
+};
 pub use secret::Secret;
 pub use sign_in::SignIn;

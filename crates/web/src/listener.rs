@@ -69,6 +69,11 @@ pub struct TransportInfo {
     pub secure: bool,
 }
 
+/// The certificate that a client showed, in DER; in the extensions of its requests, if it showed one that our
+/// TLS configuration accepts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerCertificate(pub Arc<[u8]>);
+
 /// Where people are served.
 #[derive(Debug)]
 pub struct Listener;
@@ -216,29 +221,38 @@ impl Connection {
         };
         let stream = WriteTimeout::new(stream, STALL_TIMEOUT);
         let Some(acceptor) = tls else {
-            return self.http1(stream, TransportInfo { local, secure: false }).await;
+            let info = TransportInfo { local, secure: false };
+            let origin = RequestOrigin::new(info, self.peer, None);
+            return self.http1(stream, origin).await;
         };
         let shaken = tokio::select! {
             shaken = tokio::time::timeout(HEAD_TIMEOUT, acceptor.accept(stream)) => shaken,
             _ = self.stop.wait_for(|stop| *stop) => return,
         };
-        let transport = TransportInfo { local, secure: true };
         match shaken {
-            Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-                self.http2(stream, transport).await;
+            Ok(Ok(stream)) => {
+                let session = stream.get_ref().1;
+                let shown = session.peer_certificates().and_then(|chain| chain.first());
+                let shown = shown.map(|certificate| PeerCertificate(certificate.as_ref().into()));
+                let is_http2 = session.alpn_protocol() == Some(b"h2");
+                let info = TransportInfo { local, secure: true };
+                let origin = RequestOrigin::new(info, self.peer, shown);
+                match is_http2 {
+                    true => self.http2(stream, origin).await,
+                    false => self.http1(stream, origin).await,
+                }
             }
-            Ok(Ok(stream)) => self.http1(stream, transport).await,
             Ok(Err(error)) => tracing::debug!(%error, "a TLS handshake failed"),
             Err(_) => tracing::debug!("a TLS handshake took too long"),
         }
     }
 
-    async fn http1<S>(mut self, stream: S, transport: TransportInfo)
+    async fn http1<S>(mut self, stream: S, origin: RequestOrigin)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (router, peer) = (self.router.clone(), self.peer);
-        let service = service_fn(move |request| answer(router.clone(), request, peer, transport));
+        let router = self.router.clone();
+        let service = service_fn(move |request| answer(router.clone(), request, origin.clone()));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
@@ -257,16 +271,16 @@ impl Connection {
         log_end(ended);
     }
 
-    async fn http2<S>(mut self, stream: S, transport: TransportInfo)
+    async fn http2<S>(mut self, stream: S, origin: RequestOrigin)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (router, peer) = (self.router.clone(), self.peer);
+        let router = self.router.clone();
         let begun = Arc::new(AtomicBool::new(false));
         let begins = begun.clone();
         let service = service_fn(move |request| {
             begins.store(true, Ordering::Relaxed);
-            answer(router.clone(), request, peer, transport)
+            answer(router.clone(), request, origin.clone())
         });
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -299,6 +313,24 @@ impl Connection {
     }
 }
 
+/// Where the requests of a connection come from.
+#[derive(Clone)]
+struct RequestOrigin {
+    info: TransportInfo,
+    peer: SocketAddr,
+    certificate: Option<PeerCertificate>,
+}
+
+impl RequestOrigin {
+    const fn new(
+        info: TransportInfo,
+        peer: SocketAddr,
+        certificate: Option<PeerCertificate>,
+    ) -> Self {
+        Self { info, peer, certificate }
+    }
+}
+
 fn log_end(ended: Result<(), hyper::Error>) {
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
@@ -308,11 +340,14 @@ fn log_end(ended: Result<(), hyper::Error>) {
 async fn answer(
     router: Router,
     request: Request<Incoming>,
-    peer: SocketAddr,
-    transport: TransportInfo,
+    origin: RequestOrigin,
 ) -> Result<Response, Infallible> {
     let mut request = request.map(Body::new);
-    request.extensions_mut().insert(transport);
-    request.extensions_mut().insert(ConnectInfo(peer));
+    let extensions = request.extensions_mut();
+    extensions.insert(origin.info);
+    extensions.insert(ConnectInfo(origin.peer));
+    if let Some(certificate) = origin.certificate {
+        extensions.insert(certificate);
+    }
     router.oneshot(request).await
 }

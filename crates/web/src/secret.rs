@@ -20,7 +20,7 @@ const TEXT_LENGTH: usize = 43;
 pub struct Secret(String);
 
 impl Secret {
-    #[expect(clippy::disallowed_methods, reason = "the door through which it comes in")]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
     pub(crate) fn random() -> Self {
         let mut bytes = [0_u8; RANDOM_BYTES];
         SystemRandom::new().fill(&mut bytes).expect("the system has random numbers");

@@ -70,7 +70,7 @@ fn contract(url: impl Into<String>) -> Target {
 }
 
 fn at(address: SocketAddr) -> Endpoint {
-    Endpoint { pod: "uid".to_owned(), port: address.port(), address }
+    Endpoint { pod: Some("uid".to_owned()), port: address.port(), address }
 }
 
 fn probe() -> HttpProbe {
