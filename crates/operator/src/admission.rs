@@ -7,6 +7,7 @@
 //! Around them is one service, which the embedded engine calls in the process and a cluster calls as a
 //! webhook. What cannot be found out is refused. A new family adds its module and one line to [`FAMILIES`].
 
+mod access;
 mod configuration;
 mod group;
 mod hook;
@@ -16,6 +17,8 @@ mod reference;
 mod refusal;
 mod request;
 mod rule;
+#[cfg(feature = "toy")]
+mod toy;
 mod webhook;
 
 pub use group::Providers;
@@ -42,7 +45,13 @@ use self::rule::{FamilyRules, RegisteredRule};
 pub const NAME: &str = shared::ADMISSION;
 
 /// The rules of every family, in the order in which they are asked.
-const FAMILIES: &[FamilyRules] = &[lab::rules, group::rules];
+const FAMILIES: &[FamilyRules] = &[
+    lab::rules,
+    group::rules,
+    access::rules,
+    #[cfg(feature = "toy")]
+    toy::rules,
+];
 
 /// What rules know of the installation, the same for all families.
 #[derive(Debug, Clone, Default)]

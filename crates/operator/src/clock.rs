@@ -14,7 +14,7 @@ pub trait Clock: Send + Sync + Debug {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "the door through which it comes in")]
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }

@@ -15,6 +15,7 @@
 
 mod chunk;
 pub mod coverage_registry;
+pub(crate) mod coverage_store;
 pub mod directory;
 mod look;
 pub mod options;
@@ -32,6 +33,7 @@ use sojourn_drivers::metrics::Metrics;
 use tokio::time::{Instant, MissedTickBehavior};
 
 pub use self::coverage_registry::{CoverageRecord, CoverageRegistry, CoverageSnapshot};
+pub(crate) use self::coverage_store::{CollectorConfig, CoverageStore, FamilySources};
 pub use self::directory::Directory;
 use self::look::{Look, PolledSource};
 pub use self::options::{Identity, Options, Polled};

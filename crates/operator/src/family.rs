@@ -8,6 +8,7 @@
 //! What is served outlives every term of leadership. A new family adds its module and one line to
 //! [`FAMILIES`].
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -17,19 +18,27 @@ use jiff::Timestamp;
 use kube::Client;
 use tokio::sync::watch;
 
+use crate::access::AccessFamily;
+use crate::access::authorizer::AccessAuthorizer;
 use crate::clock::Clock;
+use crate::driver::DriverFactory;
 use crate::frame::{Limits, Tasks, WatchSettings};
 use crate::gateway::{ActivityCallback, Backends, ReportVerifier};
 use crate::group::{GroupFamily, Providers};
 use crate::installation_key::InstallationKeyError;
-use crate::lab::driver_factory::DriverFactory;
-use crate::lab::{LabFamily, Settings};
+use crate::lab::LabFamily;
 use crate::link::{LinkHandler, Links};
 use crate::metrics::Metrics;
 use crate::replica::ReplicaName;
 
 /// Every family, in the order in which they are started.
-pub const FAMILIES: &[&dyn Family] = &[&LabFamily, &GroupFamily];
+pub const FAMILIES: &[&dyn Family] = &[
+    &LabFamily,
+    &GroupFamily,
+    &AccessFamily,
+    #[cfg(feature = "toy")]
+    &crate::toy::ToyFamily,
+];
 
 /// What families are started with, the same for all of them.
 #[derive(Clone)]
@@ -41,16 +50,32 @@ pub struct Setup {
     pub driver_factory: Arc<dyn DriverFactory>,
     /// Who makes machines, beside `pod`, which is always there.
     pub providers: Providers,
-    pub settings: Settings,
+    pub web: WebService,
+    pub own_program: ProgramPath,
     /// The name of this process, where there may be other replicas.
     pub replica: Option<ReplicaName>,
 }
 
 impl Debug for Setup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Setup").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Setup").field("web", &self.web).finish_non_exhaustive()
     }
 }
+
+/// What this process serves people.
+#[derive(Debug, Clone, Default)]
+pub struct WebService {
+    /// The access gateway.
+    pub gateway: bool,
+    /// It takes reports of use.
+    pub reports: bool,
+    /// Where people and Pods reach it, unless a family's options say otherwise.
+    pub public_url: Option<String>,
+}
+
+/// This program, as Pods that run it find it.
+#[derive(Debug, Clone)]
+pub struct ProgramPath(pub String);
 
 /// Why a family cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +84,8 @@ pub enum StartError {
     Groups(#[source] kube::Error),
     #[error(transparent)]
     InstallationKey(InstallationKeyError),
-    #[error("cannot list the Instances")]
-    Instances(#[source] kube::Error),
+    #[error("cannot list the {kind}s")]
+    Objects { kind: &'static str, source: kube::Error },
     #[error("cannot make this replica known to the others")]
     Replica(#[source] kube::Error),
     #[error("cannot read what was observed before")]
@@ -102,6 +127,20 @@ pub trait ServedFamily: Debug + Send + Sync {
     fn web(&self) -> Option<FamilyWeb> {
         None
     }
+
+    /// What it allows beyond RBAC, if it allows anything.
+    fn authorizer(&self) -> Option<FamilyAuthorizer> {
+        None
+    }
+}
+
+/// What a family allows beyond RBAC.
+#[derive(Debug, Clone)]
+pub struct FamilyAuthorizer {
+    /// Asked in the process of the embedded API server.
+    pub authorizer: AccessAuthorizer,
+    /// Asked by other API servers at `/authorize`, on every replica.
+    pub webhook: axum::Router,
 }
 
 /// What a family brings to the listener for people.
@@ -117,6 +156,17 @@ pub struct FamilyWeb {
     pub link_handler: Option<Arc<dyn LinkHandler>>,
     /// Where people reach us, if its configuration says so.
     pub site: Option<Site>,
+    /// What people ask of it by HTTP, if anything: mounted (nested) under `/api/<family>`, behind the
+    /// authenticator, with a [`FamilyCaller`] in the extensions of every request.
+    pub service: Option<axum::Router>,
+}
+
+/// Who asks something of a family's service, as the API server reviewed them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FamilyCaller {
+    pub user: String,
+    pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// What people open of a family.
@@ -202,6 +252,11 @@ impl ServedFamilies {
         for family in &self.0 {
             family.finish().await;
         }
+    }
+
+    /// What they allow beyond RBAC, on every replica: at most one of them does.
+    pub fn authorizer(&self) -> Option<FamilyAuthorizer> {
+        self.0.iter().find_map(|family| family.authorizer())
     }
 
     /// What they bring to the listener for people.

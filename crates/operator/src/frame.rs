@@ -12,10 +12,11 @@ pub mod queue;
 pub mod reconcile;
 pub(crate) mod status;
 pub mod task;
+pub(crate) mod write;
 
 pub use cache::{Cache, Change, WatchHealth, WatchSettings};
 pub(crate) use error::RequestError;
-pub use guarded::Guarded;
+pub use guarded::{Guarded, Read};
 pub use index::Index;
 pub use queue::Queue;
 pub use reconcile::{Class, Limits, Reconciler, Target, run};

@@ -155,7 +155,7 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
     tasks.spawn("events of groups", events_work);
     let (provider_queue, operations) = {
         let caches = caches.clone();
-        ProviderQueue::new(execute::templates(client.clone()), move |owner| caches.wake(owner))
+        ProviderQueue::new(move |owner| caches.wake(owner))
     };
     tasks.spawn("provider operations", operations);
 
@@ -185,6 +185,7 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
     rotations.load(caches.remembered());
     let group_metrics = GroupMetrics::new(&metrics, clock.clone());
     let family = Arc::new(Family {
+        templates: execute::templates(client.clone()),
         client,
         caches,
         config,

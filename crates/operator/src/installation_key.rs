@@ -83,6 +83,13 @@ impl InstallationKey {
         key
     }
 
+    /// The key of the reviews by which it is found out whether use is seen.
+    pub(crate) fn canaries(&self) -> [u8; KEY_BYTES] {
+        let mut key = [0; KEY_BYTES];
+        key.copy_from_slice(hmac::sign(&self.0, b"canaries").as_ref());
+        key
+    }
+
     fn report(&self, key: &Key, uid: &str) -> hmac::Tag {
         hmac::sign(&self.0, format!("report\n{key}\n{uid}").as_bytes())
     }

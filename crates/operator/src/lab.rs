@@ -8,17 +8,13 @@
 //! | `execute`, `runtime`, `object`, `notice` | execute |
 //! | `publish`, `condition`, `transition`, `metrics` | publish |
 //! | `caches`, `view` | the caches, and whom a change concerns |
-//! | `coverage_store` | collects activity, and stores which time was observed |
+//! | `activity` | where use is seen |
 //! | `prober`, `orphaned_claim` | work beside the reconciler: status checks, claims whose Instance is gone |
-//! | `config_watcher`, `driver_factory`, `drivers` | the live configuration, and the drivers that are made from it |
 //! | `web`, `link_action` | what the gateway, reports and links in mails need |
 
+mod activity;
 mod caches;
 mod condition;
-mod config_watcher;
-mod coverage_store;
-pub mod driver_factory;
-mod drivers;
 mod execute;
 mod link_action;
 mod metrics;
@@ -39,6 +35,7 @@ mod view;
 pub(crate) mod wake;
 mod web;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
@@ -48,18 +45,16 @@ use sojourn_api::lab::{Instance, LabConfig};
 use sojourn_core::key::Key;
 use tokio::sync::{Notify, watch};
 
-use self::caches::LabCaches;
-use self::config_watcher::{ConfigChanges, ConfigWatcher};
-use self::coverage_store::CoverageStore;
 #[cfg(test)]
-pub(crate) use self::coverage_store::polled;
-use self::drivers::Drivers;
+pub(crate) use self::activity::polled;
+use self::caches::LabCaches;
 use self::orphaned_claim::OrphanedClaims;
 use self::prober::Prober;
 use self::reconcile::Lab;
-pub use self::reconcile::Settings;
 use self::reported::InstanceReports;
+use crate::collector::{CoverageStore, coverage_store};
 use crate::configuration::Configuration;
+use crate::driver::{ConfigChanges, ConfigWatcher, DriverConfig, DriverOptions, Drivers};
 use crate::event::Events;
 use crate::family::{Family, FamilyWeb, ServedFamily, Setup, StartError};
 use crate::frame::status::Definitions;
@@ -161,7 +156,10 @@ impl ServedLab {
             config: config.clone(),
             drivers: drivers.clone(),
             factory: setup.driver_factory.clone(),
-            caches: caches.clone(),
+            wake_all: {
+                let caches = caches.clone();
+                Arc::new(move || caches.wake_all_instances())
+            },
         };
         let ConfigChanges { reconfigured, public_url } =
             config_watcher.start(watching, tasks).await;
@@ -209,11 +207,12 @@ impl ServedLab {
     /// Starts the controllers, which write with this client.
     pub async fn lead(&self, client: Client, tasks: &mut Tasks) -> Result<LeadingLab, StartError> {
         let replica = &self.0;
-        let Setup { clock, watching, limits, metrics, driver_factory, settings, .. } =
+        let Setup { clock, watching, limits, metrics, driver_factory, web, own_program, .. } =
             replica.setup.clone();
         let (queue, caches) = (replica.queue.clone(), replica.caches.clone());
-        let coverage_registry =
-            Arc::new(coverage_store::load(&client).await.map_err(StartError::Coverage)?);
+        let coverage_registry = Arc::new(
+            coverage_store::load(&client, activity::SOURCES).await.map_err(StartError::Coverage)?,
+        );
         let (events, events_work) =
             Events::new(client.clone(), clock.clone(), metrics.events_left_out("lab"));
         tasks.spawn("events", events_work);
@@ -246,13 +245,20 @@ impl ServedLab {
         let coverage_store = Arc::new(CoverageStore {
             client: client.clone(),
             clock: clock.clone(),
-            config: replica.config.clone(),
+            family: activity::SOURCES,
+            configured: {
+                let (config, pushed) = (replica.config.clone(), activity::pushed_sources(&web));
+                Box::new(move || activity::collector_config(&config.current(), pushed.clone()))
+            },
             reconfigured: replica.reconfigured.clone(),
             driver_factory,
-            caches: caches.clone(),
+            directory: caches.clone(),
+            changed: {
+                let caches = caches.clone();
+                Arc::new(move |_source| caches.wake_all_instances())
+            },
             tracker: replica.tracker.clone(),
             coverage_registry: coverage_registry.clone(),
-            pushed: settings.pushed(),
             replicas: replicas.clone(),
             stored_at: tokio::sync::Mutex::default(),
         });
@@ -279,16 +285,40 @@ impl ServedLab {
             drivers: replica.drivers.clone(),
             restarts: runtime::Restarts::default(),
             definitions,
-            settings,
+            web,
+            own_program,
         });
         self::metrics::register(&metrics, &lab.caches);
-        lab.caches.catch_up(&lab.client).await.map_err(StartError::Instances)?;
+        let listed = lab.caches.catch_up(&lab.client).await;
+        listed.map_err(|source| StartError::Objects { kind: "Instance", source })?;
         // Whoever led before may have been ended in the middle of a look.
         queue.restart();
         lab.caches.wake_all_instances();
         let reconciles = metrics.reconciles("lab");
         tasks.spawn("lab", run(lab, queue.clone(), clock, limits, reconciles.clone()));
         Ok(LeadingLab { queue, reconciles })
+    }
+}
+
+impl DriverOptions for LabConfig {
+    fn driver_config(&self) -> DriverConfig {
+        let path = |text: &Option<String>| text.as_ref().map(PathBuf::from);
+        DriverConfig {
+            templates: &notice::TEMPLATES,
+            sends_notices: self.enable_inactivity_notifications
+                || self.enable_expiration_notifications,
+            mail_template_dir: path(&self.mail_template_dir),
+            mail_config_dir: path(&self.mail_config_dir),
+            webhook_url: self.webhook_url.clone(),
+            slack_url: self.slack_url.clone(),
+            prometheus_url: self.prometheus_url.clone(),
+            allowed_addresses: self.allowed_addresses.clone(),
+            trusted_ca_file: path(&self.trusted_ca_file),
+        }
+    }
+
+    fn public_url(&self) -> Option<&String> {
+        self.public_url.as_ref()
     }
 }
 

@@ -7,7 +7,9 @@
 //! | `family` | the families: what each serves on every replica, and what it does on the leader |
 //! | `configuration` | the options of a family, read live |
 //! | `tracker`, `collector` | who was used, and which time was really observed |
+//! | `driver` | what a family uses outside Kubernetes, made from its options |
 //! | `notice`, `outbox` | the channels that take notices to people, and notices on their way |
+//! | `operation_queue` | operations on what is outside Kubernetes, beside the controllers |
 //! | `gateway`, `link` | what people do without kubectl |
 //! | `installation_key` | the key that signs links and tokens |
 //! | `admission` | what is refused, with words |
@@ -20,6 +22,7 @@
 //! A controller talks to the Kubernetes API through a client and to nothing else of the engine,
 //! so it cannot tell whether it runs on a laptop or on a cluster.
 
+pub mod access;
 pub mod admission;
 mod api_error;
 pub mod clock;
@@ -27,6 +30,7 @@ pub mod collector;
 mod condition;
 pub mod configuration;
 pub mod drain;
+pub mod driver;
 pub mod event;
 pub mod family;
 pub mod frame;
@@ -38,6 +42,7 @@ pub mod leadership;
 pub mod link;
 pub mod metrics;
 pub mod notice;
+mod operation_queue;
 pub mod outbox;
 pub mod random;
 pub mod readiness;
@@ -48,4 +53,6 @@ pub mod retry;
 mod skip;
 #[cfg(test)]
 mod tool;
+#[cfg(feature = "toy")]
+pub mod toy;
 pub mod tracker;

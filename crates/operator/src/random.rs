@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 pub struct NoRandomness;
 
 /// Fills all of `bytes`, or fails.
-#[expect(clippy::disallowed_methods, reason = "the door through which it comes in")]
+#[expect(clippy::disallowed_methods, reason = "the one place that reads it")]
 pub(crate) fn system_random(bytes: &mut [u8]) -> Result<(), NoRandomness> {
     SystemRandom::new().fill(bytes).map_err(|_| NoRandomness)
 }

@@ -21,11 +21,12 @@ use kube::{Api, Client, ResourceExt as _};
 use sojourn_api::name::shared;
 use sojourn_core::replica::Silence;
 
-use self::heartbeat::Heartbeats;
+pub(crate) use self::heartbeat::Heartbeats;
 pub(crate) use self::membership::{Joining, Membership};
 pub use self::registry::ReplicaRegistry;
-use self::report_writer::ReportWriter;
-pub(crate) use self::report_writer::{ReportedObjects, StoredActivity};
+pub(crate) use self::report_writer::{
+    NewEntry, Report, ReportWriter, ReportedObjects, StoredActivity,
+};
 use crate::random::{NoRandomness, system_random};
 
 /// Label of the Leases by which replicas tell of themselves: the family.

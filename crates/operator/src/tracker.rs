@@ -144,6 +144,12 @@ impl Tracker {
         slot.unwrap_or_else(|| shard.collapsed().map(|all| ActivityReport { count: 0, ..all.seen }))
     }
 
+    /// The first use among those that wait.
+    pub fn oldest(&self, key: &Key) -> Option<Timestamp> {
+        let (shard, hash) = self.shard(key);
+        find(&shard.slots(), hash, key).and_then(|slot| slot.oldest())
+    }
+
     /// What [`peek`](Self::peek) told is about to be written; `then` is what the object has afterwards.
     pub fn begin_write(&self, key: &Key, seen: &ActivityReport, then: StoredUse) {
         let (shard, hash) = self.shard(key);

@@ -7,9 +7,9 @@
 pub(super) mod instance_group;
 pub(super) mod machine;
 mod marks;
-pub(super) mod needs;
 pub(super) mod pod;
 mod provider;
+pub(super) mod template_rule;
 
 use sojourn_api::name::GROUP_GROUP;
 
@@ -24,8 +24,8 @@ const MACHINES: (&str, &str) = (GROUP_GROUP, "machines");
 pub(super) fn rules(setup: &Setup) -> Vec<RegisteredRule> {
     let providers = &setup.providers;
     vec![
-        RegisteredRule::new(instance_group::InstanceGroupRule { providers: providers.clone() }),
-        RegisteredRule::new(machine::MachineRule { providers: providers.clone() }),
+        RegisteredRule::new(instance_group::rule(providers.clone())),
+        RegisteredRule::new(machine::rule(providers.clone())),
         RegisteredRule::new(pod::PodRule),
     ]
 }

@@ -12,6 +12,7 @@ pub struct Hook {
     pub name: &'static str,
     pub group: &'static str,
     pub version: &'static str,
+    /// As a webhook's rule names it: with a slash, only that subresource.
     pub resource: &'static str,
     pub operations: &'static [&'static str],
     /// `Namespaced` or `Cluster`.
@@ -53,13 +54,14 @@ impl Hook {
     /// Whether a request is one of those, by its resource, operation and namespace. The label and the
     /// expression only make a cluster ask less: rules do not rely on them.
     pub(super) fn covers(&self, request: &AdmissionRequest<DynamicObject>) -> bool {
+        let (resource, subresource) = self.resource.split_once('/').unwrap_or((self.resource, ""));
         let operation = match request.operation {
             Operation::Create => "CREATE",
             Operation::Update => "UPDATE",
             Operation::Delete => "DELETE",
             Operation::Connect => "CONNECT",
         };
-        about(request) == Some((self.group, self.resource))
+        about(request) == (self.group, resource, subresource)
             && self.operations.contains(&operation)
             && self
                 .namespace

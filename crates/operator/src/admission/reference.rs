@@ -57,6 +57,19 @@ pub(super) fn to_create_pods(path: &str, namespace: &str) -> Reference {
     Reference { path: path.to_owned(), permission }
 }
 
+/// The rights of a group are given to others: the sender must be allowed to act as it.
+pub(super) fn to_impersonate_group(path: &str, group: &str) -> Reference {
+    let permission = Permission {
+        verb: "impersonate",
+        group: "",
+        resource: "groups",
+        subresource: None,
+        namespace: String::new(),
+        name: Some(group.to_owned()),
+    };
+    Reference { path: path.to_owned(), permission }
+}
+
 /// The sender must be allowed to read what programs are given, in the namespace where they run: Secrets and
 /// ConfigMaps, each by its resource and its name.
 pub(super) fn to_read(

@@ -7,10 +7,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sojourn_api::problem::Problem;
 
-/// The API group and the resource of a request; nothing if it is about a subresource.
-pub(super) fn about(request: &AdmissionRequest<DynamicObject>) -> Option<(&str, &str)> {
-    let whole = request.sub_resource.as_ref().is_none_or(String::is_empty);
-    whole.then_some((request.resource.group.as_str(), request.resource.resource.as_str()))
+/// The API group, the resource and the subresource of a request; the latter is empty if it is about the whole.
+pub(super) fn about(request: &AdmissionRequest<DynamicObject>) -> (&str, &str, &str) {
+    let subresource = request.sub_resource.as_deref().unwrap_or_default();
+    (&request.resource.group, &request.resource.resource, subresource)
 }
 
 pub(super) fn sender(request: &AdmissionRequest<DynamicObject>) -> &str {

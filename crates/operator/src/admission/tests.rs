@@ -15,6 +15,7 @@ use sojourn_core::key::Key;
 use super::rule::Rule;
 use super::*;
 
+mod access;
 mod group;
 mod lab;
 mod owed;
@@ -317,6 +318,9 @@ fn a_cluster_is_told_to_ask_only_about_what_is_reviewed() {
             "instancegroups.admission.sojourn.dev",
             "machines.admission.sojourn.dev",
             "pods.admission.sojourn.dev",
+            "breakglassescalations.admission.sojourn.dev",
+            "breakglasssessions.admission.sojourn.dev",
+            "session-status.admission.sojourn.dev",
         ]
     );
     for webhook in &all {

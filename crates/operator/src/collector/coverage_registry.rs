@@ -62,7 +62,7 @@ impl CoverageSnapshot {
         self.sources.keys().copied()
     }
 
-    pub(super) fn find(&self, source: Source) -> Option<&Coverage> {
+    pub(crate) fn find(&self, source: Source) -> Option<&Coverage> {
         self.sources.get(&source).map(|source| &source.coverage)
     }
 }
@@ -120,7 +120,7 @@ impl CoverageRegistry {
         self.put(source, coverage, None);
     }
 
-    pub(super) fn put(&self, source: Source, coverage: Coverage, trouble: Option<Arc<str>>) {
+    pub(crate) fn put(&self, source: Source, coverage: Coverage, trouble: Option<Arc<str>>) {
         let mut snapshot = self.0.write().unwrap_or_else(PoisonError::into_inner);
         Arc::make_mut(&mut snapshot).sources.insert(source, SourceCoverage { coverage, trouble });
     }

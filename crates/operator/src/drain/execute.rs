@@ -15,7 +15,7 @@ use sojourn_core::key::Key;
 use super::caches::NodeMatch;
 use super::machine::Machine;
 use super::node_drain::NodeDrain;
-use super::reconcile::{Agent, DrainDecision, DrainSubject, Task};
+use super::reconcile::{Agent, DrainSubject, Task};
 use crate::api_error::api_error_message;
 use crate::event::Severity;
 use crate::frame::RequestError;
@@ -29,9 +29,9 @@ impl Agent {
     pub(super) async fn apply_steps(
         &self,
         subject: &DrainSubject,
-        decision: &DrainDecision,
+        steps: &[Step],
+        node_drain: Option<&NodeDrain>,
     ) -> Result<(), RequestError> {
-        let DrainDecision { steps, node_drain } = decision;
         // A deletion cannot be undone, so the Machine is read again before any.
         let forced = steps.iter().any(|step| matches!(step, Step::Delete { .. }));
         let certain = !forced || self.is_still_open(subject).await?;

@@ -29,6 +29,8 @@ pub(super) struct NodeObservation {
     pods: Known<Vec<drain::Pod>>,
     volumes: Known<Vec<Volume>>,
     pub(super) node_drain: Option<Arc<NodeDrain>>,
+    /// What came of what was tried before this look.
+    pub(super) attempts: BTreeMap<String, EvictionAttempts>,
     /// Why something is unknown, if no watch reports when that changes.
     pub(super) unknown_because: Option<String>,
 }
@@ -49,8 +51,8 @@ impl NodeObservation {
         DrainObservation { node: self.node.as_ref(), known: self.known, pods, volumes, attempts }
     }
 
-    /// What came of what was tried so far.
-    pub(super) fn attempts(&self) -> BTreeMap<String, EvictionAttempts> {
+    /// What came of what was tried so far, in this look as well.
+    pub(super) fn newest_attempts(&self) -> BTreeMap<String, EvictionAttempts> {
         let (Some(node_drain), Known::Is(pods)) = (&self.node_drain, &self.pods) else {
             return BTreeMap::new();
         };
@@ -125,6 +127,7 @@ impl Agent {
             }
         }
         observation.pods = Known::Is(pods.iter().map(|pod| pod.seen.clone()).collect());
+        observation.attempts = observation.newest_attempts();
         observation
     }
 

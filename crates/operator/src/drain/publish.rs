@@ -37,7 +37,7 @@ impl Agent {
     ) -> Result<Wake, RequestError> {
         let now = self.clock.now();
         // The plan includes the attempts of this look; its steps are for the next one.
-        let plan = plan(drain, &observation.seen(&observation.attempts()), now);
+        let plan = plan(drain, &observation.seen(&observation.newest_attempts()), now);
         let mut wake = plan.wake;
         let (outcome, mut message) = match node_match {
             NodeMatch::Ambiguous(message) => (DrainOutcome::Refused, message.clone()),

@@ -12,7 +12,7 @@ use sojourn_core::key::Key;
 use super::caches::{DrainCaches, NodeMatch};
 use super::machine::Machine;
 use super::node::Node;
-use super::node_drain::{NodeDrain, NodeDrains};
+use super::node_drain::NodeDrains;
 use super::observe::NodeObservation;
 use crate::clock::Clock;
 use crate::event::Events;
@@ -44,18 +44,10 @@ pub(super) enum Task {
     Restore(Arc<Node>),
 }
 
-/// What was decided.
-#[derive(Debug)]
-pub(super) struct DrainDecision {
-    pub(super) steps: Vec<Step>,
-    /// Where attempts are recorded.
-    pub(super) node_drain: Option<Arc<NodeDrain>>,
-}
-
 impl Reconciler for Agent {
     type Object = DrainSubject;
     type Observed = NodeObservation;
-    type Decision = DrainDecision;
+    type Decision = Vec<Step>;
     type Error = RequestError;
 
     fn name(&self) -> &'static str {
@@ -80,35 +72,30 @@ impl Reconciler for Agent {
         }
     }
 
-    fn decide(
-        &self,
-        subject: &DrainSubject,
-        observation: &NodeObservation,
-        now: Timestamp,
-    ) -> DrainDecision {
-        let steps = match &subject.task {
+    fn decide(subject: &DrainSubject, observation: &NodeObservation, now: Timestamp) -> Vec<Step> {
+        match &subject.task {
             Task::Drain(_, NodeMatch::Ambiguous(_)) => Vec::new(),
             Task::Drain(drain, _) => {
-                plan(drain, &observation.seen(&observation.attempts()), now).steps
+                plan(drain, &observation.seen(&observation.attempts), now).steps
             }
             Task::Restore(node) => plan_restore(&node.seen).into_iter().collect(),
-        };
-        DrainDecision { steps, node_drain: observation.node_drain.clone() }
+        }
     }
 
     async fn execute(
         &self,
         subject: &DrainSubject,
-        decision: &DrainDecision,
+        observation: &NodeObservation,
+        steps: &Vec<Step>,
     ) -> Result<(), RequestError> {
-        self.apply_steps(subject, decision).await
+        self.apply_steps(subject, steps, observation.node_drain.as_deref()).await
     }
 
     async fn publish(
         &self,
         subject: &DrainSubject,
         observation: &NodeObservation,
-        _: &DrainDecision,
+        _: &Vec<Step>,
         executed: &Result<(), RequestError>,
     ) -> Result<Wake, RequestError> {
         match &subject.task {
@@ -119,7 +106,7 @@ impl Reconciler for Agent {
         }
     }
 
-    fn wake(&self, _: &DrainDecision) -> Wake {
+    fn wake(_: &Vec<Step>) -> Wake {
         Wake::OnChange
     }
 

@@ -12,6 +12,9 @@ use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
+/// An object, or why it cannot be read.
+pub type Read<K> = Result<K, String>;
+
 /// The object, or its metadata with what is wrong with the rest.
 #[derive(Debug, Clone)]
 pub struct Guarded<K>(Result<K, Unreadable>);
@@ -24,7 +27,7 @@ struct Unreadable {
 
 impl<K> Guarded<K> {
     /// The object, or why it cannot be read.
-    pub fn read(self) -> Result<K, String> {
+    pub fn read(self) -> Read<K> {
         self.0.map_err(|unreadable| unreadable.problem)
     }
 }

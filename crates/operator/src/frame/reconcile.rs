@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | parse | read the caches | fail for anything but the object's own fault |
 //! | observe | read, anywhere; what cannot be read is unknown | write |
-//! | decide | compute, without side effects | read the clock: the time is passed in |
+//! | decide | compute from what was parsed and observed | read anything else: it has no `self`, and the time is passed in |
 //! | execute | write, under the preconditions it was given | choose |
 //! | publish | write status, conditions, Events | anything else |
 
@@ -20,6 +20,7 @@ use futures::FutureExt as _;
 use jiff::{SignedDuration, Timestamp};
 use sojourn_core::decision::Wake;
 use sojourn_core::key::Key;
+use sojourn_core::spread::doubling;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -66,16 +67,13 @@ pub trait Reconciler: Send + Sync + 'static {
 
     fn observe(&self, object: &Self::Object) -> impl Future<Output = Self::Observed> + Send;
 
-    fn decide(
-        &self,
-        object: &Self::Object,
-        seen: &Self::Observed,
-        now: Timestamp,
-    ) -> Self::Decision;
+    /// There is no `self` to read anything else from.
+    fn decide(object: &Self::Object, seen: &Self::Observed, now: Timestamp) -> Self::Decision;
 
     fn execute(
         &self,
         object: &Self::Object,
+        seen: &Self::Observed,
         decision: &Self::Decision,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
@@ -90,7 +88,7 @@ pub trait Reconciler: Send + Sync + 'static {
 
     /// When the decision wants the object to be looked at again. It holds even if what was decided
     /// could not be written.
-    fn wake(&self, decision: &Self::Decision) -> Wake;
+    fn wake(decision: &Self::Decision) -> Wake;
 
     fn class(error: &Self::Error) -> Class;
 }
@@ -169,8 +167,8 @@ impl<R: Reconciler> Look<R> {
             Target::Is(object) => object,
         };
         let seen = self.reconciler.observe(&object).await;
-        let decision = self.reconciler.decide(&object, &seen, self.clock.now());
-        let executed = self.reconciler.execute(&object, &decision).await;
+        let decision = R::decide(&object, &seen, self.clock.now());
+        let executed = self.reconciler.execute(&object, &seen, &decision).await;
         let published = self.reconciler.publish(&object, &seen, &decision, &executed).await;
         match (executed, published) {
             (Ok(()), Ok(wake)) => {
@@ -181,7 +179,7 @@ impl<R: Reconciler> Look<R> {
             (Ok(()), Err(error)) | (Err(_), Err(error)) => {
                 let now = self.clock.now();
                 // For a time that is now or past, the back-off applies.
-                let wake = self.reconciler.wake(&decision).at().filter(|at| *at > now);
+                let wake = R::wake(&decision).at().filter(|at| *at > now);
                 self.failed(key, &error, wake)
             }
         }
@@ -212,15 +210,15 @@ impl<R: Reconciler> Look<R> {
             // The next look sees what the other one wrote, so the first lost races are retried at
             // once.
             Class::Outdated if failures < 3 => SignedDuration::from_millis(50),
-            Class::Outdated | Class::Transient => back_off(failures, MAX_RETRY_DELAY),
-            Class::Blocked | Class::Bug => back_off(failures.max(6), MAX_BLOCKED_RETRY_DELAY),
+            Class::Outdated | Class::Transient => {
+                doubling(failures, FIRST_RETRY_DELAY, MAX_RETRY_DELAY)
+            }
+            Class::Blocked | Class::Bug => {
+                doubling(failures.max(6), FIRST_RETRY_DELAY, MAX_BLOCKED_RETRY_DELAY)
+            }
         };
         self.clock.now().saturating_add(delay).unwrap_or(Timestamp::MAX)
     }
-}
-
-fn back_off(failures: u32, max: SignedDuration) -> SignedDuration {
-    FIRST_RETRY_DELAY.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(max)
 }
 
 /// How often in a row each object failed.

@@ -27,18 +27,11 @@ use sojourn_api::name::shared;
 use self::fields::Fields;
 use super::cache::{Cache, Change, WatchSettings};
 use super::error::RequestError;
+use super::write::ObjectVersion;
 use crate::event::{Events, Severity};
 
 /// How many dropped fields a message names.
 const MAX_NAMED: usize = 5;
-
-/// The object whose status is written, as it was when that was decided.
-#[derive(Debug)]
-pub(crate) struct StatusTarget<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) uid: &'a str,
-    pub(crate) version: &'a str,
-}
 
 /// What came of writing a status.
 #[derive(Debug)]
@@ -52,7 +45,7 @@ struct Written<K> {
 /// `keep_unknown`, unknown fields of list entries are read first and sent along.
 async fn write<K, S>(
     api: &Api<K>,
-    target: &StatusTarget<'_>,
+    target: &ObjectVersion<'_>,
     status: &S,
     keep_unknown: bool,
 ) -> Result<Written<K>, kube::Error>
@@ -78,7 +71,7 @@ where
 /// target's by now, the write is refused for that.
 async fn stored_status<K: Resource + Clone>(
     api: &Api<K>,
-    target: &StatusTarget<'_>,
+    target: &ObjectVersion<'_>,
 ) -> Result<Value, kube::Error> {
     let request = kube::core::Request::new(api.resource_url())
         .get(target.name, &GetParams::default())
@@ -87,7 +80,11 @@ async fn stored_status<K: Resource + Clone>(
     Ok(object.get_mut("status").map(Value::take).unwrap_or_default())
 }
 
-async fn patch<K>(api: &Api<K>, target: &StatusTarget<'_>, status: &Value) -> Result<K, kube::Error>
+async fn patch<K>(
+    api: &Api<K>,
+    target: &ObjectVersion<'_>,
+    status: &Value,
+) -> Result<K, kube::Error>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
@@ -174,7 +171,7 @@ impl Definitions {
     pub(crate) async fn write_status<K, S>(
         &self,
         (api, what): (&Api<K>, &'static str),
-        target: &StatusTarget<'_>,
+        target: &ObjectVersion<'_>,
         status: &S,
         events: &Events,
         now: Timestamp,
@@ -316,7 +313,7 @@ where
     }));
     let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
     let version = object.resource_version().unwrap_or_default();
-    let target = StatusTarget { name: &name, uid: &uid, version: &version };
+    let target = ObjectVersion { name: &name, uid: &uid, version: &version };
     patch(api, &target, &json!({ "conditions": conditions })).await
 }
 

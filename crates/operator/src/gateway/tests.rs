@@ -228,7 +228,7 @@ async fn served(backend: Backend, limits: GatewayLimits) -> Served {
 
 /// An environment that answers there.
 fn ready(address: SocketAddr) -> Backend {
-    let endpoint = Endpoint { pod: "uid".to_owned(), port: address.port(), address };
+    let endpoint = Endpoint { pod: Some("uid".to_owned()), port: address.port(), address };
     Backend::Ready { endpoint }
 }
 

@@ -18,10 +18,7 @@ use super::interner::Interner;
 use super::members::Members;
 use super::provider_queue::ReconcileKey;
 use super::view::MachineView;
-use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, WatchSettings};
-
-/// An object of one of our kinds, or why it cannot be read.
-pub(crate) type Read<K> = Result<K, String>;
+use crate::frame::{Cache, Change, Guarded, Index, Queue, Read, Tasks, WatchSettings};
 
 /// Where the nodes of a cluster keep their own heartbeats: no machine is there.
 const NODE_LEASES: &str = "metadata.namespace!=kube-node-lease";

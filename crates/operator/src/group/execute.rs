@@ -6,10 +6,10 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use futures::future::{BoxFuture, FutureExt as _};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::PostParams;
 use kube::core::ObjectMeta;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
-use serde_json::{Value, json};
+use serde_json::Value;
 use sojourn_api::group::convert::{template_hash, template_of};
 use sojourn_api::group::machine::MachineSpec;
 use sojourn_api::group::{InstanceGroup, Machine};
@@ -22,11 +22,12 @@ use sojourn_drivers::machine::CreateRequest;
 
 use super::family::Family;
 use super::provider::config_of;
-use super::provider_queue::{Operation, QueuedOperation, ReconcileKey, TemplateSource};
+use super::provider_queue::{MachineOperation, OperationKind, ReconcileKey, TemplateSource};
 use super::snapshot::{GroupSnapshot, Member, OnDemandMachine};
 use crate::api_error::api_error_message;
 use crate::event::warning;
 use crate::frame::RequestError;
+use crate::frame::write::{self, ObjectVersion, finalizers, with_finalizer, without_finalizer};
 
 /// Writes of one group at the same time.
 const MAX_CONCURRENT_WRITES: usize = 16;
@@ -79,7 +80,7 @@ impl Family {
                         owner(),
                         member,
                         member.view().provider.as_deref(),
-                        Operation::Create,
+                        OperationKind::Create,
                     );
                 });
                 Ok(())
@@ -90,7 +91,7 @@ impl Family {
                         owner(),
                         member,
                         member.view().provider.as_deref(),
-                        Operation::Delete,
+                        OperationKind::Delete,
                     );
                 });
                 Ok(())
@@ -113,14 +114,14 @@ impl Family {
         effects: &[Effect],
     ) -> Result<(), RequestError> {
         let member = &machine.member;
-        let submit = |operation| {
+        let submit = |kind| {
             let owner = ReconcileKey::Machine(member.key.clone());
-            self.submit_operation(owner, member, machine.provider.as_deref(), operation);
+            self.submit_operation(owner, member, machine.provider.as_deref(), kind);
         };
         for effect in effects {
             match effect {
-                Effect::Provision { .. } => submit(Operation::Create),
-                Effect::Deprovision { .. } => submit(Operation::Delete),
+                Effect::Provision { .. } => submit(OperationKind::Create),
+                Effect::Deprovision { .. } => submit(OperationKind::Delete),
                 Effect::Delete { .. } => self.delete(member).await?,
                 Effect::RemoveFinalizer { .. } => self.remove_machine_finalizer(member).await?,
                 // A machine without a group has no reservations.
@@ -191,20 +192,21 @@ impl Family {
         owner: ReconcileKey,
         member: &Member,
         provider: Option<&str>,
-        operation: Operation,
+        kind: OperationKind,
     ) {
         let Some(provider) = provider.and_then(|name| self.providers.get(name)) else {
             tracing::warn!(machine = %member.key, provider, "nobody here knows the provider");
             return;
         };
         let view = member.view();
-        self.provider_queue.submit(QueuedOperation {
+        self.provider_queue.submit(MachineOperation {
             owner,
             machine: member.key.clone(),
             uid: view.uid.to_string(),
             id: view.provider_id().map(str::to_owned),
-            operation,
+            kind,
             provider: provider.clone(),
+            templates: self.templates.clone(),
         });
     }
 
@@ -214,18 +216,16 @@ impl Family {
         if view.deleting {
             return Ok(());
         }
-        let uid = Some(view.uid.to_string());
-        let only = Preconditions { uid, resource_version: None };
-        let params = DeleteParams::background().preconditions(only);
-        let deleted = self.machines(&member.key.namespace).delete(member.name(), &params).await;
-        match deleted {
-            Ok(either) => {
-                if let Some(marked) = either.left() {
+        let api = self.machines(&member.key.namespace);
+        let object = (member.name(), &*view.uid);
+        match write::delete_any_version(&api, object, "delete a Machine").await {
+            Ok(marked) => {
+                if let Some(marked) = marked {
                     self.caches.wrote_machine(&member.key, marked);
                 }
                 Ok(())
             }
-            Err(error) => self.unless_gone(member, RequestError::of("delete a Machine", error)),
+            Err(error) => self.unless_gone(member, error),
         }
     }
 
@@ -268,19 +268,14 @@ impl Family {
     async fn set_finalizers(
         &self,
         member: &Member,
-        finalizers: &[String],
+        all: &[String],
         what: &'static str,
     ) -> Result<(), RequestError> {
-        let latest = self.latest_version(member, what)?;
-        let change = json!({"metadata": {
-            "finalizers": finalizers, "resourceVersion": latest, "uid": &*member.view().uid,
-        }});
+        let version = self.latest_version(member, what)?;
+        let target =
+            ObjectVersion { name: member.name(), uid: &member.view().uid, version: &version };
         let api = self.machines(&member.key.namespace);
-        let params = PatchParams::default();
-        let written = api
-            .patch(member.name(), &params, &Patch::Merge(&change))
-            .await
-            .map_err(|error| RequestError::of(what, error))?;
+        let written = write::patch(&api, target, finalizers(all), what).await?;
         self.caches.wrote_machine(&member.key, written);
         Ok(())
     }
@@ -310,15 +305,11 @@ impl Family {
         snapshot: &GroupSnapshot,
         group: &InstanceGroup,
     ) -> Result<(), RequestError> {
-        let has_finalizer = group.finalizers().iter().any(|one| one == GROUP_FINALIZER);
+        let missing = with_finalizer(group.finalizers(), GROUP_FINALIZER);
         let leaves = group.metadata.deletion_timestamp.is_some()
             || self.caches.is_ending(&snapshot.key.namespace);
-        if has_finalizer || leaves {
-            return Ok(());
-        }
-        let mut finalizers = group.finalizers().to_vec();
-        finalizers.push(GROUP_FINALIZER.to_owned());
-        self.patch_group(snapshot, group, finalizers, "hold the group").await
+        let Some(all) = missing.filter(|_| !leaves) else { return Ok(()) };
+        self.set_group_finalizers(snapshot, group, &all, "hold the group").await
     }
 
     async fn remove_group_finalizer(
@@ -326,34 +317,24 @@ impl Family {
         snapshot: &GroupSnapshot,
         group: &InstanceGroup,
     ) -> Result<(), RequestError> {
-        let kept = group.finalizers().iter().filter(|one| *one != GROUP_FINALIZER);
-        let kept: Vec<String> = kept.cloned().collect();
-        if kept.len() == group.finalizers().len() {
-            return Ok(());
-        }
-        match self.patch_group(snapshot, group, kept, "let the group go").await {
+        let kept = without_finalizer(group.finalizers(), GROUP_FINALIZER);
+        let Some(kept) = kept else { return Ok(()) };
+        match self.set_group_finalizers(snapshot, group, &kept, "let the group go").await {
             Err(RequestError::Gone { .. }) => Ok(()),
             other => other,
         }
     }
 
-    async fn patch_group(
+    async fn set_group_finalizers(
         &self,
         snapshot: &GroupSnapshot,
         group: &InstanceGroup,
-        finalizers: Vec<String>,
+        all: &[String],
         what: &'static str,
     ) -> Result<(), RequestError> {
-        let change = json!({"metadata": {
-            "finalizers": finalizers,
-            "resourceVersion": group.resource_version(), "uid": group.uid(),
-        }});
         let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
-        let params = PatchParams::default();
-        let written = api
-            .patch(&snapshot.key.name, &params, &Patch::Merge(&change))
-            .await
-            .map_err(|error| RequestError::of(what, error))?;
+        let target = ObjectVersion::of(group);
+        let written = write::patch(&api, target, finalizers(all), what).await?;
         self.caches.wrote_group(&snapshot.key, written);
         Ok(())
     }

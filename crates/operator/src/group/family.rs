@@ -10,7 +10,7 @@ use super::failed_creation::FailedCreations;
 use super::fleet::OpenRotations;
 use super::metrics::GroupMetrics;
 use super::provider::Providers;
-use super::provider_queue::ProviderQueue;
+use super::provider_queue::{ProviderQueue, TemplateSource};
 use super::snapshot::GroupSnapshot;
 use crate::configuration::Configuration;
 use crate::event::Events;
@@ -23,6 +23,8 @@ pub(crate) struct Family {
     pub(crate) config: Arc<Configuration<GroupConfig>>,
     pub(crate) providers: Providers,
     pub(crate) provider_queue: ProviderQueue,
+    /// What machines are made from.
+    pub(crate) templates: Arc<dyn TemplateSource>,
     pub(crate) failed_creations: FailedCreations,
     pub(crate) rotations: OpenRotations,
     pub(crate) events: Events,

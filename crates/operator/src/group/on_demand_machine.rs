@@ -51,12 +51,7 @@ impl Reconciler for OnDemandMachines {
         self.0.observe_on_demand(machine)
     }
 
-    fn decide(
-        &self,
-        machine: &OnDemandMachine,
-        seen: &ObservedMachine,
-        now: Timestamp,
-    ) -> DecidedMachine {
+    fn decide(machine: &OnDemandMachine, seen: &ObservedMachine, now: Timestamp) -> DecidedMachine {
         let state = machine.member.view().state();
         let intent = machine.intent.as_ref().ok();
         let decision = intent.map(|intent| on_demand::decide(state, seen, intent, now));
@@ -66,6 +61,7 @@ impl Reconciler for OnDemandMachines {
     async fn execute(
         &self,
         machine: &OnDemandMachine,
+        _: &ObservedMachine,
         decided: &DecidedMachine,
     ) -> Result<(), RequestError> {
         let Some(decision) = &decided.decision else { return Ok(()) };
@@ -83,7 +79,7 @@ impl Reconciler for OnDemandMachines {
         self.0.publish_on_demand_status(machine, seen, decided, executed).await
     }
 
-    fn wake(&self, decided: &DecidedMachine) -> Wake {
+    fn wake(decided: &DecidedMachine) -> Wake {
         decided.decision.as_ref().map_or(Wake::OnChange, |decision| decision.wake)
     }
 

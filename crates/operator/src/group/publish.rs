@@ -34,7 +34,7 @@ use super::transition;
 use super::view::{MachineView, StatusInputs};
 use crate::condition::{Generation, merged};
 use crate::frame::RequestError;
-use crate::frame::status::StatusTarget;
+use crate::frame::write::ObjectVersion;
 
 impl Family {
     /// Publishes what was decided about a group and what came of it.
@@ -126,7 +126,7 @@ impl Family {
         }
         let (uid, version) = (latest.uid(), latest.resource_version());
         let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
-        let target = StatusTarget { name: &snapshot.key.name, uid: &uid, version: &version };
+        let target = ObjectVersion { name: &snapshot.key.name, uid: &uid, version: &version };
         let api: Api<InstanceGroup> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
         let (object, written) =
             self.definitions.write_status((&api, WHAT), &target, &status, &self.events, now).await;
@@ -196,7 +196,7 @@ impl Family {
             Err(RequestError::Gone { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let target = StatusTarget { name: member.name(), uid: &view.uid, version: &version };
+        let target = ObjectVersion { name: member.name(), uid: &view.uid, version: &version };
         let api: Api<Machine> = Api::namespaced(self.client.clone(), &member.key.namespace);
         let (object, written) =
             self.definitions.write_status((&api, WHAT), &target, &status, &self.events, now).await;

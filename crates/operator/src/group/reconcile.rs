@@ -14,13 +14,22 @@ use sojourn_core::group::{decide, forecast};
 use sojourn_core::key::Key;
 
 use super::family::Family;
-use super::fleet::{self, RotationCount};
+use super::fleet::{self, BudgetTurn};
 use super::snapshot::GroupSnapshot;
 use crate::frame::{Class, Reconciler, RequestError, Target};
 
 /// The controller of InstanceGroups and of the Machines that they own.
 #[derive(Debug, Clone)]
 pub(crate) struct Groups(pub(crate) Arc<Family>);
+
+/// What was seen of a group.
+#[derive(Debug)]
+pub(crate) struct ObservedGroup {
+    machines: Observed,
+    /// How many rotations may be open in all groups together.
+    max_rotations: u32,
+    turn: BudgetTurn,
+}
 
 /// What was decided about a group.
 #[derive(Debug)]
@@ -33,7 +42,7 @@ pub(crate) struct DecidedGroup {
 
 impl Reconciler for Groups {
     type Object = GroupSnapshot;
-    type Observed = Observed;
+    type Observed = ObservedGroup;
     type Decision = DecidedGroup;
     type Error = RequestError;
 
@@ -54,21 +63,28 @@ impl Reconciler for Groups {
         }
     }
 
-    async fn observe(&self, snapshot: &GroupSnapshot) -> Observed {
-        self.0.observe_group(snapshot)
+    async fn observe(&self, snapshot: &GroupSnapshot) -> ObservedGroup {
+        let machines = self.0.observe_group(snapshot);
+        let max_rotations = self.0.config.current().max_rotations;
+        // The last of it, because other groups wait until this turn is over.
+        let turn = self.0.rotations.begin_turn(&snapshot.key).await;
+        ObservedGroup { machines, max_rotations, turn }
     }
 
-    fn decide(&self, snapshot: &GroupSnapshot, seen: &Observed, now: Timestamp) -> DecidedGroup {
+    fn decide(snapshot: &GroupSnapshot, seen: &ObservedGroup, now: Timestamp) -> DecidedGroup {
         let wanted = snapshot.wanted.as_ref().ok();
-        let decision = wanted.map(|wanted| self.0.decide_group(snapshot, wanted, seen, now));
+        let decision = wanted.map(|wanted| decide_group(snapshot, wanted, seen, now));
         DecidedGroup { decision, now }
     }
 
     async fn execute(
         &self,
         snapshot: &GroupSnapshot,
+        seen: &ObservedGroup,
         decided: &DecidedGroup,
     ) -> Result<(), RequestError> {
+        let counted = decided.decision.as_ref().map(fleet::count);
+        self.0.wake_groups(&self.0.rotations.end_turn(&snapshot.key, &seen.turn, counted));
         let (Some(group), Some(decision)) = (snapshot.group(), &decided.decision) else {
             return Ok(());
         };
@@ -79,14 +95,14 @@ impl Reconciler for Groups {
     async fn publish(
         &self,
         snapshot: &GroupSnapshot,
-        seen: &Observed,
+        seen: &ObservedGroup,
         decided: &DecidedGroup,
         executed: &Result<(), RequestError>,
     ) -> Result<Wake, RequestError> {
-        self.0.publish_group_status(snapshot, seen, decided, executed).await
+        self.0.publish_group_status(snapshot, &seen.machines, decided, executed).await
     }
 
-    fn wake(&self, decided: &DecidedGroup) -> Wake {
+    fn wake(decided: &DecidedGroup) -> Wake {
         decided.decision.as_ref().map_or(Wake::OnChange, |decision| decision.wake)
     }
 
@@ -95,34 +111,23 @@ impl Reconciler for Groups {
     }
 }
 
-impl Family {
-    /// One decision, with what all groups together may have open, and what comes of it next.
-    fn decide_group(
-        &self,
-        snapshot: &GroupSnapshot,
-        wanted: &Wanted,
-        seen: &Observed,
-        now: Timestamp,
-    ) -> Decision<GroupState, Effect, Reason> {
-        let max = self.config.current().max_rotations;
-        let (mut decision, freed) = self.rotations.decide(&snapshot.key, |others| {
-            let fleet = Some(Fleet { max, others });
-            let intent = Intent { fleet, ..wanted.intent.clone() };
-            let decision =
-                decide(snapshot.remembered(), &snapshot.machine_intents, seen, &intent, now);
-            let waits = |why: &Reason| matches!(why, Reason::FleetBudget { .. });
-            let waits = decision.why.iter().any(waits);
-            let counted = RotationCount { open: fleet::open(&decision.next), waits };
-            (decision, counted)
-        });
-        self.wake_groups(&freed);
-        let next = &decision.next;
-        let next_rotation =
-            forecast::next(next, &snapshot.machine_intents, seen, &wanted.intent, now);
-        decision.next.group.next_rotation = next_rotation;
-        decision
-    }
+/// One decision, with what all groups together may have open, and what comes of it next.
+fn decide_group(
+    snapshot: &GroupSnapshot,
+    wanted: &Wanted,
+    seen: &ObservedGroup,
+    now: Timestamp,
+) -> Decision<GroupState, Effect, Reason> {
+    let fleet = Fleet { max: seen.max_rotations, others: seen.turn.others };
+    let intent = Intent { fleet: Some(fleet), ..wanted.intent.clone() };
+    let (machines, state) = (&snapshot.machine_intents, snapshot.remembered());
+    let mut decision = decide(state, machines, &seen.machines, &intent, now);
+    decision.next.group.next_rotation =
+        forecast::next(&decision.next, machines, &seen.machines, &wanted.intent, now);
+    decision
+}
 
+impl Family {
     fn wake_groups(&self, groups: &[Key]) {
         groups.iter().for_each(|key| self.caches.group_queue.wake(key));
     }

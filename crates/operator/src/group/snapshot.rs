@@ -11,8 +11,9 @@ use sojourn_core::group::{intent, state};
 use sojourn_core::key::Key;
 use sojourn_core::term::Term;
 
-use super::caches::{GroupCaches, Read};
+use super::caches::GroupCaches;
 use super::view::MachineView;
+use crate::frame::Read;
 
 /// A group that is being looked at.
 #[derive(Debug)]

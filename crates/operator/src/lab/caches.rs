@@ -22,11 +22,8 @@ use super::view::{
     ChildView, JobView, NamespaceView, PodView, claim_view, ingress_view, service_view,
 };
 use crate::frame::cache::key_of;
-use crate::frame::{Cache, Change, Guarded, Index, Queue, Tasks, WatchSettings};
+use crate::frame::{Cache, Change, Guarded, Index, Queue, Read, Tasks, WatchSettings};
 use crate::gateway::label;
-
-/// An object of one of our kinds, or why it cannot be read.
-pub(crate) type Read<K> = Result<K, String>;
 
 /// The caches of the family, with what connects them.
 #[derive(Debug)]

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::Serialize;
@@ -24,6 +24,7 @@ use super::reconcile::{Lab, LabError, StatusProbe};
 use super::runtime::uid_of;
 use super::snapshot::InstanceSnapshot;
 use super::view::owner_uid;
+use crate::frame::write::{self, ObjectVersion, finalizers, with_finalizer, without_finalizer};
 
 impl Lab {
     /// Carries out what was decided about the object itself.
@@ -67,16 +68,11 @@ impl Lab {
         &self,
         snapshot: &InstanceSnapshot,
         instance: &Instance,
-        mut change: Value,
+        change: Value,
         what: &'static str,
     ) -> Result<(), LabError> {
-        change["metadata"]["resourceVersion"] = json!(instance.resource_version());
-        change["metadata"]["uid"] = json!(instance.uid());
-        let written = self
-            .instances(snapshot)
-            .patch(&snapshot.key.name, &PatchParams::default(), &Patch::Merge(&change))
-            .await
-            .map_err(|error| LabError::of(what, error))?;
+        let target = ObjectVersion::of(instance);
+        let written = write::patch(&self.instances(snapshot), target, change, what).await?;
         self.caches.record_change(&snapshot.key, written);
         Ok(())
     }
@@ -87,14 +83,10 @@ impl Lab {
         snapshot: &InstanceSnapshot,
         instance: &Instance,
     ) -> Result<(), LabError> {
-        let has_finalizer = instance.finalizers().iter().any(|one| one == FINALIZER);
-        if has_finalizer || instance.metadata.deletion_timestamp.is_some() {
-            return Ok(());
-        }
-        let mut finalizers = instance.finalizers().to_vec();
-        finalizers.push(FINALIZER.to_owned());
-        let change = json!({"metadata": {"finalizers": finalizers}});
-        self.patch(snapshot, instance, change, "add the finalizer").await
+        let missing = with_finalizer(instance.finalizers(), FINALIZER);
+        let leaves = instance.metadata.deletion_timestamp.is_some();
+        let Some(all) = missing.filter(|_| !leaves) else { return Ok(()) };
+        self.patch(snapshot, instance, finalizers(&all), "add the finalizer").await
     }
 
     async fn remove_finalizer(
@@ -102,12 +94,9 @@ impl Lab {
         snapshot: &InstanceSnapshot,
         instance: &Instance,
     ) -> Result<(), LabError> {
-        let kept: Vec<_> = instance.finalizers().iter().filter(|one| *one != FINALIZER).collect();
-        if kept.len() == instance.finalizers().len() {
-            return Ok(());
-        }
-        let change = json!({"metadata": {"finalizers": kept}});
-        match self.patch(snapshot, instance, change, "remove the finalizer").await {
+        let kept = without_finalizer(instance.finalizers(), FINALIZER);
+        let Some(kept) = kept else { return Ok(()) };
+        match self.patch(snapshot, instance, finalizers(&kept), "remove the finalizer").await {
             Err(LabError::Gone { .. }) => Ok(()),
             other => other,
         }
@@ -122,24 +111,16 @@ impl Lab {
         snapshot: &InstanceSnapshot,
         instance: &Instance,
     ) -> Result<(), LabError> {
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: instance.uid(),
-                resource_version: instance.resource_version(),
-            }),
-            ..DeleteParams::background()
-        };
-        match self.instances(snapshot).delete(&snapshot.key.name, &params).await {
-            Ok(either) => {
-                if let Some(marked) = either.left() {
+        let target = ObjectVersion::of(instance);
+        match write::delete(&self.instances(snapshot), target, "delete it").await {
+            Ok(marked) => {
+                if let Some(marked) = marked {
                     self.caches.record_change(&snapshot.key, marked);
                 }
                 Ok(())
             }
-            Err(error) => match LabError::of("delete it", error) {
-                LabError::Gone { .. } => Ok(()),
-                other => Err(other),
-            },
+            Err(LabError::Gone { .. }) => Ok(()),
+            Err(other) => Err(other),
         }
     }
 
@@ -207,8 +188,7 @@ impl Lab {
                 .submit_image
                 .clone()
                 .unwrap_or_else(|| "sojourn.dev/sojourn".to_owned()),
-            program: self.settings.submit_program.clone(),
-            user: self.settings.submit_user,
+            program: self.own_program.0.clone(),
             several: entries.len() > 1,
             allowed_addresses: snapshot.config.allowed_addresses.clone(),
         };
@@ -310,20 +290,10 @@ impl Lab {
             + std::fmt::Debug,
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
-        let params = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: Some(uid.to_owned()),
-                resource_version: None,
-            }),
-            ..DeleteParams::background()
-        };
-        match api.delete(name, &params).await {
-            Ok(_) => Ok(()),
-            Err(error) => match LabError::of(what, error) {
-                // It is gone, or another object has its name.
-                LabError::Gone { .. } | LabError::Outdated { .. } => Ok(()),
-                other => Err(other),
-            },
+        match write::delete_any_version(&api, (name, uid), what).await {
+            // It is gone, or another object has its name.
+            Ok(_) | Err(LabError::Gone { .. } | LabError::Outdated { .. }) => Ok(()),
+            Err(other) => Err(other),
         }
     }
 }
@@ -339,21 +309,16 @@ pub(super) async fn set_claim_finalizer(
         if wanted { "keep the claim from being deleted" } else { "let the claim be deleted" };
     let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &key.namespace);
     let claim = api.get_metadata(&key.name).await.map_err(|error| LabError::of(what, error))?;
-    let has = claim.finalizers().iter().any(|one| one == CLAIM_FINALIZER);
     // Nothing can be added to what is being deleted already.
     let late = wanted && claim.metadata.deletion_timestamp.is_some();
-    if claim.uid().as_deref() != Some(uid) || has == wanted || late {
+    let changed = match wanted {
+        true => with_finalizer(claim.finalizers(), CLAIM_FINALIZER),
+        false => without_finalizer(claim.finalizers(), CLAIM_FINALIZER),
+    };
+    let Some(changed) = changed.filter(|_| claim.uid().as_deref() == Some(uid) && !late) else {
         return Ok(());
-    }
-    let mut finalizers = claim.finalizers().to_vec();
-    finalizers.retain(|one| one != CLAIM_FINALIZER);
-    finalizers.extend(wanted.then(|| CLAIM_FINALIZER.to_owned()));
-    let change = json!({"metadata": {
-        "uid": uid, "resourceVersion": claim.resource_version(), "finalizers": finalizers,
-    }});
-    let patch = Patch::Merge(&change);
-    let written = api.patch(&key.name, &PatchParams::default(), &patch).await;
-    written.map(drop).map_err(|error| LabError::of(what, error))
+    };
+    write::patch(&api, ObjectVersion::of(&claim), finalizers(&changed), what).await.map(drop)
 }
 
 /// Finds out whether what has the name of a part is that part: a name says nothing about whose it is.

@@ -351,7 +351,6 @@ pub(crate) struct Submitter {
     pub(crate) image: String,
     /// The program: on a cluster the image's own, on one machine this very binary.
     pub(crate) program: String,
-    pub(crate) user: Option<i64>,
     /// More than one environment is handed in.
     pub(crate) several: bool,
     /// Address ranges that uploads may reach beside the public ones.
@@ -451,9 +450,6 @@ pub(crate) fn job(
                     enable_service_links: Some(false),
                     security_context: Some(PodSecurityContext {
                         run_as_non_root: Some(true),
-                        run_as_user: by.user,
-                        run_as_group: by.user,
-                        fs_group: by.user,
                         ..PodSecurityContext::default()
                     }),
                     volumes: Some(volumes),

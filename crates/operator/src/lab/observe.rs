@@ -9,10 +9,12 @@ use kube::{Api, ResourceExt as _};
 use sojourn_core::activity::ActivityReport;
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
-use sojourn_core::lab::observed::{JobEnd, ObservedJob};
+use sojourn_core::lab::observed::{Claim, JobEnd, ObservedJob};
+use sojourn_core::lab::runtime::EnvironmentObjects;
 use sojourn_core::lab::state::{NoticeKind, SubmissionEntry};
 use sojourn_core::moment::saturating_add;
 use sojourn_core::notice::{Delivery, DeliveryFailure, DeliveryOutcome, Notice};
+use sojourn_core::spread::doubling;
 use sojourn_drivers::submission::Receipt;
 
 use super::object::{child_name, job_name};
@@ -33,6 +35,13 @@ pub(crate) struct ObservedInstance {
     pub(crate) outcomes: Vec<DeliveryOutcome>,
     pub(crate) check: Option<ProbeResult>,
     pub(crate) jobs: Vec<(String, Known<ObservedJob>)>,
+    /// Of the Template, of the last status and of claims that were made.
+    pub(crate) environments: Vec<EnvironmentObjects>,
+    /// The cluster knows Ingresses.
+    pub(crate) ingress_served: bool,
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) pods_since: Option<Timestamp>,
+    pub(crate) channels_changed_at: Option<Timestamp>,
 }
 
 impl Lab {
@@ -44,6 +53,11 @@ impl Lab {
             outcomes: self.outcomes(snapshot),
             check: self.prober.result(key),
             jobs: self.jobs(snapshot).await,
+            environments: self.environments(snapshot),
+            ingress_served: self.caches.ingress_served(),
+            claims: self.claims(snapshot),
+            pods_since: self.pods_since(snapshot),
+            channels_changed_at: self.channels_changed_at(snapshot),
         }
     }
 
@@ -63,7 +77,7 @@ impl Lab {
     }
 
     /// When that which notices are sent by, or whom they are sent to, was last changed.
-    pub(super) fn channels_changed_at(&self, snapshot: &InstanceSnapshot) -> Option<Timestamp> {
+    fn channels_changed_at(&self, snapshot: &InstanceSnapshot) -> Option<Timestamp> {
         let tenant = snapshot.instance().map(|instance| instance.spec.tenant.name.as_str());
         self.drivers.rebuilt_at().max(tenant.and_then(|name| self.caches.email_changed_at(name)))
     }
@@ -205,7 +219,7 @@ struct JobResult {
 fn back_off(failed: u32) -> SignedDuration {
     const INITIAL: SignedDuration = SignedDuration::from_secs(10);
     const MAX: SignedDuration = SignedDuration::from_mins(10);
-    INITIAL.saturating_mul(1 << failed.saturating_sub(1).min(16)).min(MAX)
+    doubling(failed, INITIAL, MAX)
 }
 
 fn terminated(pod: &Pod) -> Option<&k8s_openapi::api::core::v1::ContainerStateTerminated> {

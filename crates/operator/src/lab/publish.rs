@@ -18,7 +18,7 @@ use super::reconcile::{InstanceDecision, Lab, LabError};
 use super::snapshot::InstanceSnapshot;
 use super::transition::transitions;
 use crate::condition::{Generation, merged};
-use crate::frame::status::StatusTarget;
+use crate::frame::write::ObjectVersion;
 use crate::tracker::{Counter, StoredUse};
 
 impl Lab {
@@ -104,7 +104,7 @@ impl Lab {
         }
         let (uid, version) = (latest.uid(), latest.resource_version());
         let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
-        let target = StatusTarget { name: &snapshot.key.name, uid: &uid, version: &version };
+        let target = ObjectVersion { name: &snapshot.key.name, uid: &uid, version: &version };
         let api: Api<Instance> = Api::namespaced(self.client.clone(), &snapshot.key.namespace);
         let (object, written) = self
             .definitions

@@ -1,6 +1,5 @@
 //! The family's controller: one Instance in five steps.
 
-use sojourn_core::lab::source;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use kube::Client;
 use sojourn_api::lab::LabConfig;
 use sojourn_api::lab::convert::{CheckTarget, check_target};
 use sojourn_api::lab::instance::Instance;
-use sojourn_core::activity::Source;
 use sojourn_core::coverage::Coverage;
 use sojourn_core::decision::Wake;
 use sojourn_core::key::Key;
@@ -18,18 +16,19 @@ use sojourn_core::lab::runtime::Runtime;
 use sojourn_core::lab::{LabDecision, decide};
 use sojourn_drivers::probe::{Codes, Observation, Target as ProbeTarget};
 
+use super::activity;
 use super::caches::LabCaches;
-use super::coverage_store::CoverageStore;
-use super::drivers::Drivers;
 use super::observe::ObservedInstance;
 use super::orphaned_claim::OrphanedClaims;
 use super::prober::Prober;
-use super::runtime::Restarts;
+use super::runtime::{Restarts, runtime};
 use super::snapshot::InstanceSnapshot;
 use crate::clock::Clock;
-use crate::collector::CoverageRegistry;
+use crate::collector::{CoverageRegistry, CoverageStore};
 use crate::configuration::Configuration;
+use crate::driver::Drivers;
 use crate::event::Events;
+use crate::family::{ProgramPath, WebService};
 pub(crate) use crate::frame::RequestError as LabError;
 use crate::frame::status::Definitions;
 use crate::frame::{Class, Reconciler, Target};
@@ -38,35 +37,6 @@ use crate::link::Links;
 use crate::outbox::Outbox;
 use crate::replica::{ReplicaName, ReplicaRegistry};
 use crate::tracker::Tracker;
-
-/// What is the same for every Instance of this process.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// This process serves the access gateway.
-    pub gateway: bool,
-    /// This process takes reports of use.
-    pub reports: bool,
-    /// Where people and Pods reach this process, unless the configuration says otherwise.
-    pub public_url: Option<String>,
-    /// The program that hands volumes in, as its Pods find it.
-    pub submit_program: String,
-    /// The user it runs as, where one can be chosen.
-    pub submit_user: Option<i64>,
-}
-
-impl Settings {
-    /// The sources that report by themselves.
-    pub(crate) fn pushed(&self) -> Vec<Source> {
-        let mut pushed = Vec::new();
-        if self.gateway {
-            pushed.push(source::GATEWAY);
-        }
-        if self.reports {
-            pushed.push(source::REPORT);
-        }
-        pushed
-    }
-}
 
 /// The controller of Instances.
 pub(crate) struct Lab {
@@ -91,7 +61,8 @@ pub(crate) struct Lab {
     pub(crate) drivers: Arc<Drivers>,
     pub(crate) restarts: Restarts,
     pub(crate) definitions: Arc<Definitions>,
-    pub(crate) settings: Settings,
+    pub(crate) web: WebService,
+    pub(crate) own_program: ProgramPath,
 }
 
 impl std::fmt::Debug for Lab {
@@ -121,7 +92,8 @@ impl Reconciler for Lab {
 
     fn parse(&self, key: &Key) -> Target<InstanceSnapshot> {
         let config = self.config.current();
-        let configured = super::coverage_store::sources(&config, &self.settings.pushed());
+        let configured =
+            activity::configured_sources(&config, &activity::pushed_sources(&self.web));
         match InstanceSnapshot::find(&self.caches, key, config, &configured) {
             Some(snapshot) if self.is_unwritable(&snapshot) => Target::Unusable,
             Some(snapshot) => Target::Is(snapshot),
@@ -140,7 +112,6 @@ impl Reconciler for Lab {
     }
 
     fn decide(
-        &self,
         snapshot: &InstanceSnapshot,
         observed: &ObservedInstance,
         now: Timestamp,
@@ -150,18 +121,17 @@ impl Reconciler for Lab {
         };
         let coverage: Vec<&Coverage> =
             snapshot.required.iter().map(|source| observed.coverage.coverage(*source)).collect();
-        let runtime = self.runtime(snapshot, intent, now);
-        let claims = self.claims(snapshot);
+        let runtime = runtime(snapshot, intent, observed, now);
         let seen = Observed {
             activity: observed.activity,
             coverage: &coverage,
             blind: blind_since(&coverage, now, intent.created_at),
             outcomes: &observed.outcomes,
-            channels_changed_at: self.channels_changed_at(snapshot),
+            channels_changed_at: observed.channels_changed_at,
             pods: runtime.pods,
-            pods_since: self.pods_since(snapshot),
+            pods_since: observed.pods_since,
             check: observed.check.as_ref().map(|found| found.check),
-            claims: &claims,
+            claims: &observed.claims,
             namespace_terminating: snapshot.namespace_terminating,
             jobs: &observed.jobs,
         };
@@ -172,6 +142,7 @@ impl Reconciler for Lab {
     async fn execute(
         &self,
         snapshot: &InstanceSnapshot,
+        _: &ObservedInstance,
         decision: &InstanceDecision,
     ) -> Result<(), LabError> {
         let Some(instance) = snapshot.instance() else { return Ok(()) };
@@ -195,7 +166,7 @@ impl Reconciler for Lab {
         self.publish_status(snapshot, observed, decision, executed).await
     }
 
-    fn wake(&self, decision: &InstanceDecision) -> Wake {
+    fn wake(decision: &InstanceDecision) -> Wake {
         Self::next_look(decision)
     }
 

@@ -26,9 +26,11 @@ use sojourn_drivers::dial::Endpoint;
 use super::caches::{LabCaches, template_key};
 use super::execute::environment_of;
 use super::object::{self, IngressStyle, ReportTo, access_path, child_name};
+use super::observe::ObservedInstance;
 use super::reconcile::{Lab, LabError};
 use super::snapshot::InstanceSnapshot;
 use super::view::{ChildView, PodPhase, PodView};
+use crate::clock::Clock;
 use crate::frame::Cache;
 
 /// Pods that were replaced because they had ended, and have not run well since.
@@ -66,58 +68,68 @@ impl LabCaches {
         let pod = self.pod(key, environment)?;
         let (port, reached) = pod.ports.first()?;
         let address = SocketAddr::new(pod.ip?, *reached);
-        Some(Endpoint { pod: pod.uid.clone(), port: u16::try_from(*port).ok()?, address })
+        Some(Endpoint { pod: Some(pod.uid.clone()), port: u16::try_from(*port).ok()?, address })
     }
 }
 
+/// What is to be done so that the Instance's objects are as they should be.
+pub(super) fn runtime(
+    snapshot: &InstanceSnapshot,
+    intent: &Intent,
+    observed: &ObservedInstance,
+    now: Timestamp,
+) -> Runtime {
+    let mut environments: Vec<runtime::Environment> = snapshot
+        .template()
+        .iter()
+        .flat_map(|template| &template.spec.environment_list)
+        .map(|environment| runtime::Environment {
+            name: environment.name.clone(),
+            persistent: environment.persistent,
+            listens: !environment.ports.is_empty(),
+            blocked: blocked(snapshot, environment),
+        })
+        .collect();
+    if snapshot.template().is_none() {
+        // Without a Template running Pods stay, and nothing new can be created.
+        let no_template = || Some("there is no Template to make it from".to_owned());
+        environments.extend(earlier(snapshot).iter().map(|one| runtime::Environment {
+            name: one.name.clone(),
+            persistent: false,
+            listens: false,
+            blocked: no_template(),
+        }));
+    }
+    let wanted = DesiredRuntime {
+        running: runs(&snapshot.state, intent),
+        environments: &environments,
+        ingress: observed.ingress_served && ingress_style(snapshot).is_some(),
+    };
+    runtime::runtime(&wanted, &observed.environments, now)
+}
+
+/// The environments as the last status has them.
+fn earlier(snapshot: &InstanceSnapshot) -> &[EnvironmentStatus] {
+    let status = snapshot.instance().and_then(|instance| instance.status.as_ref());
+    status.map(|status| status.environments.as_slice()).unwrap_or_default()
+}
+
 impl Lab {
-    /// What is to be done so that the Instance's objects are as they should be.
-    pub(super) fn runtime(
-        &self,
-        snapshot: &InstanceSnapshot,
-        intent: &Intent,
-        now: Timestamp,
-    ) -> Runtime {
-        let mut environments: Vec<runtime::Environment> = snapshot
-            .template()
-            .iter()
+    /// What there is of every environment that the Instance has, or had.
+    pub(super) fn environments(&self, snapshot: &InstanceSnapshot) -> Vec<EnvironmentObjects> {
+        let template = snapshot.template().into_iter();
+        let names = template
             .flat_map(|template| &template.spec.environment_list)
-            .map(|environment| runtime::Environment {
-                name: environment.name.clone(),
-                persistent: environment.persistent,
-                listens: !environment.ports.is_empty(),
-                blocked: blocked(snapshot, environment),
-            })
-            .collect();
-        let known = snapshot.instance().and_then(|instance| instance.status.as_ref());
-        let earlier = known.map(|status| status.environments.as_slice()).unwrap_or_default();
-        if snapshot.template().is_none() {
-            // Without a Template running Pods stay, and nothing new can be created.
-            let no_template = || Some("there is no Template to make it from".to_owned());
-            environments.extend(earlier.iter().map(|one| runtime::Environment {
-                name: one.name.clone(),
-                persistent: false,
-                listens: false,
-                blocked: no_template(),
-            }));
-        }
-        let mut seen: Vec<EnvironmentObjects> = Vec::with_capacity(environments.len());
-        let names = environments
-            .iter()
             .map(|one| &one.name)
-            .chain(earlier.iter().map(|one| &one.name))
+            .chain(earlier(snapshot).iter().map(|one| &one.name))
             .chain(&snapshot.state.claims);
+        let mut seen: Vec<EnvironmentObjects> = Vec::new();
         for name in names {
             if seen.iter().all(|objects| objects.name != *name) {
-                seen.push(self.objects_of(snapshot, name, now));
+                seen.push(self.objects_of(snapshot, name));
             }
         }
-        let wanted = DesiredRuntime {
-            running: runs(&snapshot.state, intent),
-            environments: &environments,
-            ingress: self.caches.ingress_served() && ingress_style(snapshot).is_some(),
-        };
-        runtime::runtime(&wanted, &seen, now)
+        seen
     }
 
     /// Since when the youngest Pod is there. One that replaces one that failed is as old as that: an
@@ -129,24 +141,16 @@ impl Lab {
         pods.filter_map(|pod| pod.since).max()
     }
 
-    fn objects_of(
-        &self,
-        snapshot: &InstanceSnapshot,
-        name: &str,
-        now: Timestamp,
-    ) -> EnvironmentObjects {
+    fn objects_of(&self, snapshot: &InstanceSnapshot, name: &str) -> EnvironmentObjects {
         let key = self.child(snapshot, name);
         let caches = &self.caches;
         let uid = uid_of(snapshot);
         // A Pod of an earlier Instance of that name blocks the name until it is gone.
         let pod = match caches.pods.get(&key) {
             None => Known::Absent,
-            Some(pod) if pod.owner.as_deref() == uid => Known::Is(seen_pod(&pod, now)),
+            Some(pod) if pod.owner.as_deref() == uid => Known::Is(seen_pod(&pod, &*self.clock)),
             Some(_) => Known::Unknown,
         };
-        if matches!(&pod, Known::Is(pod) if pod.ready) {
-            self.restarts.forget(&key);
-        }
         EnvironmentObjects {
             name: name.to_owned(),
             claim: child(&caches.claims, &key, uid),
@@ -177,8 +181,12 @@ impl Lab {
         let seen = |name: &String| {
             let claim = self.caches.claims.get(&self.child(snapshot, name))?;
             let own = uid_of(snapshot).is_some() && claim.owner.as_deref() == uid_of(snapshot);
-            let has_finalizer = claim.claim.is_some_and(|claim| claim.has_finalizer);
-            own.then(|| Claim { environment: name.clone(), has_finalizer })
+            let view = claim.claim?;
+            own.then(|| Claim {
+                environment: name.clone(),
+                has_finalizer: view.has_finalizer,
+                bound: view.bound,
+            })
         };
         names.into_iter().filter_map(seen).collect()
     }
@@ -190,6 +198,9 @@ impl Lab {
         instance: &Instance,
         plan: &Runtime,
     ) -> Result<(), LabError> {
+        for report in plan.environments.iter().filter(|report| report.ready()) {
+            self.restarts.forget(&self.child(snapshot, &report.name));
+        }
         let namespace = &*snapshot.key.namespace;
         for step in &plan.steps {
             match step {
@@ -282,13 +293,12 @@ impl Lab {
     }
 
     pub(super) fn public_url(&self, snapshot: &InstanceSnapshot) -> Option<String> {
-        let url =
-            snapshot.config.public_url.clone().or_else(|| self.settings.public_url.clone())?;
+        let url = snapshot.config.public_url.clone().or_else(|| self.web.public_url.clone())?;
         Some(url.trim_end_matches('/').to_owned())
     }
 
     fn report_to(&self, snapshot: &InstanceSnapshot, instance: &Instance) -> Option<ReportTo> {
-        let base = self.public_url(snapshot).filter(|_| self.settings.reports)?;
+        let base = self.public_url(snapshot).filter(|_| self.web.reports)?;
         let Key { namespace, name } = &snapshot.key;
         let uid = instance.metadata.uid.as_deref().unwrap_or_default();
         Some(ReportTo {
@@ -316,7 +326,7 @@ impl Lab {
         environment.ports.first()?;
         let Key { namespace, name } = &snapshot.key;
         let path = access_path(namespace, name, &environment.name);
-        let reached = self.settings.gateway || ingress_style(snapshot).is_some();
+        let reached = self.web.gateway || ingress_style(snapshot).is_some();
         let base = self.public_url(snapshot).filter(|_| reached)?;
         Some(format!("{base}{path}"))
     }
@@ -449,7 +459,7 @@ fn child(cache: &Cache<ChildView>, key: &Key, uid: Option<&str>) -> Known<Child>
     }
 }
 
-fn seen_pod(pod: &PodView, now: Timestamp) -> runtime::Pod {
+fn seen_pod(pod: &PodView, clock: &dyn Clock) -> runtime::Pod {
     runtime::Pod {
         uid: pod.uid.clone(),
         phase: match pod.phase {
@@ -460,7 +470,7 @@ fn seen_pod(pod: &PodView, now: Timestamp) -> runtime::Pod {
         },
         ready: pod.ready,
         deleting: pod.deleting,
-        created: pod.created.unwrap_or(now),
+        created: pod.created.unwrap_or_else(|| clock.now()),
         message: pod.message.clone(),
     }
 }

@@ -14,7 +14,8 @@ use sojourn_core::key::Key;
 use sojourn_core::lab::intent::Intent;
 use sojourn_core::lab::state::{InstanceState, Stage};
 
-use super::caches::{LabCaches, Read, template_key};
+use super::caches::{LabCaches, template_key};
+use crate::frame::Read;
 
 /// An Instance that is being looked at.
 #[derive(Debug)]

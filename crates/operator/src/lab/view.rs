@@ -60,6 +60,8 @@ pub(crate) struct ClaimView {
     pub(crate) has_finalizer: bool,
     /// Its volume is a bare disk.
     pub(crate) block: bool,
+    /// It has a volume, or had one.
+    pub(crate) bound: bool,
 }
 
 impl ChildView {
@@ -85,7 +87,9 @@ pub(crate) fn ingress_view(ingress: &Ingress) -> ChildView {
 pub(crate) fn claim_view(claim: &PersistentVolumeClaim) -> ChildView {
     let mode = claim.spec.as_ref().and_then(|spec| spec.volume_mode.as_deref());
     let has_finalizer = claim.finalizers().iter().any(|one| one == lab::CLAIM_FINALIZER);
-    let claimed = ClaimView { has_finalizer, block: mode == Some("Block") };
+    let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref());
+    let bound = matches!(phase, Some("Bound" | "Lost"));
+    let claimed = ClaimView { has_finalizer, block: mode == Some("Block"), bound };
     ChildView { claim: Some(claimed), ..ChildView::of(claim) }
 }
 

@@ -127,6 +127,7 @@ impl ServedLab {
                 public_url: replica.public_url.clone(),
                 gateway_domain: replica.config.current().gateway.domain.clone(),
             }),
+            service: None,
         }
     }
 }

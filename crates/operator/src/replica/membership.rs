@@ -142,8 +142,8 @@ impl<O: ReportedObjects> PendingReports for ReportWriter<O> {
             for key in keys {
                 let Target::Is(object) = self.parse(&key) else { continue };
                 let seen = self.observe(&object).await;
-                let decision = self.decide(&object, &seen, Timestamp::MIN);
-                let executed = self.execute(&object, &decision).await;
+                let decision = Self::decide(&object, &seen, Timestamp::MIN);
+                let executed = self.execute(&object, &seen, &decision).await;
                 if self.publish(&object, &seen, &decision, &executed).await.is_err()
                     || executed.is_err()
                 {

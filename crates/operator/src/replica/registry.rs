@@ -12,6 +12,9 @@ use tokio::time::Instant;
 
 use super::{FAMILY_LABEL, REPLICA_LABEL, ReplicaName, SETTLED, leases, version};
 
+/// The clocks of two replicas do not differ by more.
+const CLOCK_DIFFERENCE: SignedDuration = SignedDuration::from_secs(10);
+
 /// The replicas that take reports of one family.
 pub struct ReplicaRegistry {
     api: Api<Lease>,
@@ -27,6 +30,8 @@ struct RegistryState {
     seen: HashMap<String, SeenLease>,
     /// All that there are, and ourselves.
     present: BTreeSet<String>,
+    /// When the last look began.
+    looked_at: Option<Timestamp>,
 }
 
 /// A Lease as it was when it last changed.
@@ -38,6 +43,8 @@ struct SeenLease {
     uid: Option<String>,
     since: Instant,
     looks: u32,
+    /// What was reported to it up to then is in the objects, as it says.
+    settled: Timestamp,
     /// The gap that it leaves is on record, in memory at least.
     given_up: bool,
 }
@@ -88,6 +95,7 @@ impl ReplicaRegistry {
         }
         state.present = seen.keys().cloned().chain([self.me.as_str().to_owned()]).collect();
         state.seen = seen;
+        state.looked_at = Some(now);
         Ok(served_time(self.serving_since, &others, silence, now))
     }
 
@@ -96,6 +104,22 @@ impl ReplicaRegistry {
         let state = self.state();
         // Before the first look nobody is known to be gone.
         state.present.is_empty() || state.present.contains(replica)
+    }
+
+    /// Whether a replica that was there at that time is gone. One that came since the last look is not.
+    pub(crate) fn is_gone_since(&self, replica: &str, at: Timestamp) -> bool {
+        let state = self.state();
+        let looked_since = state
+            .looked_at
+            .is_some_and(|looked_at| looked_at.duration_since(at) > CLOCK_DIFFERENCE);
+        let given_up = state.seen.get(replica).is_some_and(|lease| lease.given_up);
+        looked_since && (given_up || !state.present.contains(replica))
+    }
+
+    /// Up to when everything that was reported to a replica is in the objects, unless it is gone or is this one.
+    pub(crate) fn settled(&self, replica: &str) -> Option<Timestamp> {
+        let state = self.state();
+        state.seen.get(replica).filter(|lease| !lease.given_up).map(|lease| lease.settled)
     }
 
     /// The replicas that were given up. Once what they may have seen is stored, they can be removed.
@@ -144,6 +168,7 @@ impl SeenLease {
                 uid: lease.uid(),
                 since: Instant::now(),
                 looks: 0,
+                settled: settled(lease),
                 given_up: false,
             },
         }
@@ -151,9 +176,7 @@ impl SeenLease {
 
     fn heartbeat(&self, lease: &Lease) -> Heartbeat {
         let spec = lease.spec.as_ref();
-        let settled = lease.annotations().get(SETTLED).and_then(|text| text.parse().ok());
-        // What it does not say, or what cannot be read, is not observed.
-        let settled = settled.unwrap_or(Timestamp::MIN);
+        let settled = self.settled;
         let began = spec.and_then(|spec| spec.acquire_time.as_ref()).map(|time| time.0);
         Heartbeat {
             serving_since: began.unwrap_or(settled),
@@ -163,4 +186,10 @@ impl SeenLease {
             silent_looks: self.looks,
         }
     }
+}
+
+/// What it does not say, or what cannot be read, is not observed.
+fn settled(lease: &Lease) -> Timestamp {
+    let settled = lease.annotations().get(SETTLED).and_then(|text| text.parse().ok());
+    settled.unwrap_or(Timestamp::MIN)
 }

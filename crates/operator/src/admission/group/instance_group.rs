@@ -5,54 +5,23 @@ use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use sojourn_api::group::convert::{check_group, group_intent};
 use sojourn_api::group::{GroupConfig, InstanceGroup};
-use sojourn_api::name::VERSION;
 use sojourn_api::name::group::{GROUP_FINALIZER, ROTATE};
 use sojourn_api::problem::Problem;
 use sojourn_core::group::feasible::shortfall;
 
-use super::super::hook::Hook;
-use super::super::lookup::Lookup;
 use super::super::reference::review_references;
 use super::super::refusal::{invalid, review_held, unasked};
 use super::super::request::{bad_times, part, typed};
-use super::super::rule::Rule;
 use super::super::webhook::expression;
 use super::GROUPS;
 use super::marks::{HOLD_ANNOTATIONS, held_paths, hold};
-use super::needs::{Answers, Needs, pod_reference};
 use super::provider::Providers;
+use super::template_rule::{Answers, Needs, TemplateRule, pod_reference};
 
 const TIME_ANNOTATIONS: [&str; 1] = [ROTATE];
 
-#[derive(Debug)]
-pub(in crate::admission) struct InstanceGroupRule {
-    pub(in crate::admission) providers: Providers,
-}
-
-impl Rule for InstanceGroupRule {
-    type Needs = Needs;
-    type Answers = Answers;
-
-    fn hook(&self) -> Hook {
-        let (group, resource) = GROUPS;
-        Hook::writes((group, VERSION, resource), is_reviewed())
-    }
-
-    fn needs(&self, request: &AdmissionRequest<DynamicObject>) -> Needs {
-        needs(request)
-    }
-
-    async fn look_up(&self, needs: Needs, lookup: Lookup<'_>) -> Answers {
-        needs.look_up(lookup, &self.providers).await
-    }
-
-    fn review(
-        &self,
-        request: &AdmissionRequest<DynamicObject>,
-        answers: &Answers,
-    ) -> AdmissionResponse {
-        review(request, answers)
-    }
+pub(in crate::admission) fn rule(providers: Providers) -> TemplateRule {
+    TemplateRule { resource: GROUPS, is_reviewed, needs, review, providers }
 }
 
 fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {

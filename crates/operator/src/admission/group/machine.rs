@@ -5,58 +5,29 @@ use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, Operation};
 use sojourn_api::group::Machine;
 use sojourn_api::group::convert::{machine_intent, on_demand_intent};
+use sojourn_api::name::GROUP_GROUP;
 use sojourn_api::name::group::{DO_NOT_DISRUPT, DRAIN, MACHINE_FINALIZER};
 use sojourn_api::name::shared::KEEP_UNTIL;
-use sojourn_api::name::{GROUP_GROUP, VERSION};
 use sojourn_api::problem::Problem;
 use sojourn_core::key::Key;
 
-use super::super::hook::Hook;
-use super::super::lookup::{Lookup, Permission};
+use super::super::lookup::Permission;
 use super::super::reference::{Reference, review_references, to_get};
 use super::super::refusal::{invalid, refuse, review_held, unasked, unknown};
 use super::super::request::{
     bad_times, changed, changed_marks, name, part, path_of, sender, typed,
 };
-use super::super::rule::Rule;
 use super::super::webhook::expression;
 use super::marks::{HOLD_ANNOTATIONS, held_paths, hold};
-use super::needs::{Answers, Needs, pod_reference};
 use super::provider::Providers;
+use super::template_rule::{Answers, Needs, TemplateRule, pod_reference};
 use super::{GROUPS, MACHINES};
 
 const TIME_ANNOTATIONS: [&str; 2] = [KEEP_UNTIL, DRAIN];
 const OWNER_KIND: &str = "InstanceGroup";
 
-#[derive(Debug)]
-pub(in crate::admission) struct MachineRule {
-    pub(in crate::admission) providers: Providers,
-}
-
-impl Rule for MachineRule {
-    type Needs = Needs;
-    type Answers = Answers;
-
-    fn hook(&self) -> Hook {
-        let (group, resource) = MACHINES;
-        Hook::writes((group, VERSION, resource), is_reviewed())
-    }
-
-    fn needs(&self, request: &AdmissionRequest<DynamicObject>) -> Needs {
-        needs(request)
-    }
-
-    async fn look_up(&self, needs: Needs, lookup: Lookup<'_>) -> Answers {
-        needs.look_up(lookup, &self.providers).await
-    }
-
-    fn review(
-        &self,
-        request: &AdmissionRequest<DynamicObject>,
-        answers: &Answers,
-    ) -> AdmissionResponse {
-        review(request, answers)
-    }
+pub(in crate::admission) fn rule(providers: Providers) -> TemplateRule {
+    TemplateRule { resource: MACHINES, is_reviewed, needs, review, providers }
 }
 
 fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {

@@ -139,7 +139,7 @@ fn made_from(request: &AdmissionRequest<DynamicObject>) -> Option<Key> {
     Some(Key::new(namespace.unwrap_or_default(), text("name").unwrap_or_default()))
 }
 
-/// The Secret that opens the door to where data is handed in. Whoever changes anything about that says
+/// The Secret with the credentials of where data is handed in. Whoever changes anything about that says
 /// whom it is shown to.
 fn submission_secret(request: &AdmissionRequest<DynamicObject>) -> Option<Reference> {
     let (new, old) = part(request, "/spec/submission");

@@ -6,16 +6,15 @@ use sojourn_api::group::{GroupConfig, InstanceGroup};
 use sojourn_api::problem::Problem;
 
 use super::*;
-use crate::admission::group::instance_group::InstanceGroupRule;
-use crate::admission::group::machine::MachineRule;
-use crate::admission::group::needs::{Answers, Needs};
+use crate::admission::group::template_rule::{Answers, Needs, TemplateRule};
+use crate::admission::group::{instance_group, machine};
 
-fn group_rule() -> InstanceGroupRule {
-    InstanceGroupRule { providers: Providers::default() }
+fn group_rule() -> TemplateRule {
+    instance_group::rule(Providers::default())
 }
 
-fn machine_rule() -> MachineRule {
-    MachineRule { providers: Providers::default() }
+fn machine_rule() -> TemplateRule {
+    machine::rule(Providers::default())
 }
 
 fn is_of_machine(request: &AdmissionRequest<DynamicObject>) -> bool {

@@ -76,7 +76,7 @@ impl Reconciler for Scripted {
         self.under_way.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn decide(&self, (_, step): &(Key, ScriptedStep), (): &(), _: Timestamp) -> Wake {
+    fn decide((_, step): &(Key, ScriptedStep), (): &(), _: Timestamp) -> Wake {
         assert!(!matches!(step, ScriptedStep::Panics), "on purpose");
         match step {
             ScriptedStep::Unpublished(_, at) => Wake::At(*at),
@@ -84,7 +84,12 @@ impl Reconciler for Scripted {
         }
     }
 
-    async fn execute(&self, (_, step): &(Key, ScriptedStep), _: &Wake) -> Result<(), Wrong> {
+    async fn execute(
+        &self,
+        (_, step): &(Key, ScriptedStep),
+        (): &(),
+        _: &Wake,
+    ) -> Result<(), Wrong> {
         match step {
             ScriptedStep::Half(class, _) => Err(Wrong(*class)),
             _ => Ok(()),
@@ -106,7 +111,7 @@ impl Reconciler for Scripted {
         }
     }
 
-    fn wake(&self, decision: &Wake) -> Wake {
+    fn wake(decision: &Wake) -> Wake {
         *decision
     }
 

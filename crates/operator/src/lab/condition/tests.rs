@@ -50,6 +50,11 @@ fn nothing_seen() -> ObservedInstance {
         outcomes: Vec::new(),
         check: None,
         jobs: Vec::new(),
+        environments: Vec::new(),
+        ingress_served: true,
+        claims: Vec::new(),
+        pods_since: None,
+        channels_changed_at: None,
     }
 }
 

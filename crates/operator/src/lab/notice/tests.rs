@@ -1,3 +1,4 @@
+#[path = "../../../../../xtask/test_folder.rs"]
 mod folder;
 mod golden;
 mod mail;

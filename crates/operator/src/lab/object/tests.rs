@@ -17,7 +17,6 @@ fn submitter() -> Submitter {
     Submitter {
         image: "registry/sojourn:1".to_owned(),
         program: "/bin/sojourn".to_owned(),
-        user: Some(1000),
         several: false,
         allowed_addresses: vec!["10.0.0.0/8".to_owned()],
     }
@@ -235,7 +234,7 @@ fn a_submission_is_bounded_and_may_do_nothing_else() {
     assert_eq!(pod.restart_policy.as_deref(), Some("Never"));
     assert_eq!(pod.automount_service_account_token, Some(false));
     let user = pod.security_context.as_ref().expect("a user");
-    assert_eq!((user.run_as_non_root, user.run_as_user), (Some(true), Some(1000)));
+    assert_eq!(user.run_as_non_root, Some(true));
     let container = pod.containers[0].security_context.as_ref().expect("bounds");
     assert_eq!(container.allow_privilege_escalation, Some(false));
     let dropped = container.capabilities.as_ref().and_then(|all| all.drop.clone());

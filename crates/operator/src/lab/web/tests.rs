@@ -47,7 +47,7 @@ fn who_comes_finds_it_as_it_is() {
     assert_eq!(found(json!({}), None), unknown, "nothing is known of it yet");
     let ready = json!({"status": {"environments": environments("Ready")}});
     let address = "10.0.0.7:8080".parse().expect("an address");
-    let endpoint = Endpoint { pod: "u-7".to_owned(), port: 8080, address };
+    let endpoint = Endpoint { pod: Some("u-7".to_owned()), port: 8080, address };
     assert_eq!(found(ready.clone(), Some(pod())), Backend::Ready { endpoint });
     assert!(matches!(found(ready, None), Backend::Failed { .. }), "ready, but nowhere");
     let starting = json!({"status": {"environments": environments("Starting")}});

@@ -8,11 +8,20 @@ use super::*;
 const SEEN: Source = Source::new(0, "Webhook");
 
 /// One object, as it is known here.
-struct One(Mutex<Known<StoredActivity>>);
+struct One(Mutex<Known<StoredActivity<u64>>>);
 
 impl ReportedObjects for One {
-    fn stored(&self, _: &Key, _: &str) -> Known<StoredActivity> {
+    type Entry = u64;
+
+    const FIELD: &'static str = "status.count";
+
+    fn stored(&self, _: &Key, _: &str) -> Known<StoredActivity<u64>> {
         self.0.lock().unwrap().clone()
+    }
+
+    fn with_report(entry: &u64, _: &str, report: &Report) -> NewEntry {
+        let count = entry + report.seen.count;
+        NewEntry { status: json!({ "count": count }), count }
     }
 
     async fn patch_status(&self, _: &Key, _: &Value) -> Result<(), kube::Error> {
@@ -29,7 +38,7 @@ fn key() -> Key {
 }
 
 /// A writer with one report about an object of which this is known.
-fn writer(known: Known<StoredActivity>) -> ReportWriter<One> {
+fn writer(known: Known<StoredActivity<u64>>) -> ReportWriter<One> {
     let tracker = Tracker::new(SignedDuration::from_secs(30), Arc::new(|_| {}));
     tracker.record(&key(), SEEN, Timestamp::UNIX_EPOCH, 1);
     let objects = Arc::new(One(Mutex::new(known)));

@@ -11,7 +11,7 @@ use sojourn_drivers::trust::trust;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use super::folder::TemplateFolder;
+use super::folder::Folder;
 use super::*;
 
 /// A notice with every fact, some of which need escaping.
@@ -176,7 +176,7 @@ fn template_files_of_operators_work_as_recorded() {
     ];
     let mut lines = String::new();
     for (name, text) in cases {
-        let folder = TemplateFolder::with(&[(name, text)]);
+        let folder = Folder::with(&[(name, text)]);
         lines.push_str(&format!("=== {name}\n{text}\n---\n"));
         match Templates::load(&TEMPLATES, Some(folder.path()), Zone::utc()) {
             Ok(templates) => {

@@ -5,7 +5,7 @@ use std::path::Path;
 use proptest::prelude::*;
 use sojourn_drivers::notify::template::TemplateError;
 
-use super::folder::TemplateFolder;
+use super::folder::Folder;
 use super::*;
 use crate::lab::notice::template_set::sample;
 
@@ -15,7 +15,7 @@ const MAX_SUBJECT_CHARS: usize = 250;
 const MAX_FILE_BYTES: usize = 256 * 1024;
 
 fn load(files: &[(&str, &str)]) -> Result<Templates, TemplateError> {
-    let folder = TemplateFolder::with(files);
+    let folder = Folder::with(files);
     Templates::load(&TEMPLATES, Some(folder.path()), Zone::utc())
 }
 

@@ -3,7 +3,7 @@
 //!
 //! | what | how a change is noticed |
 //! |---|---|
-//! | `lab.yaml` in the ConfigMap | watched |
+//! | the family's options in the ConfigMap | watched |
 //! | Secrets with URLs | watched, while the configuration names one |
 //! | files: mail settings, templates, passwords, authorities | looked at every few seconds, where there are any |
 
@@ -16,13 +16,10 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
-use sojourn_api::lab::LabConfig;
 use sojourn_api::name::shared;
 use tokio::sync::{Notify, watch};
 
-use super::caches::LabCaches;
-use super::driver_factory::DriverFactory;
-use super::drivers::Drivers;
+use super::{DriverConfig, DriverFactory, DriverOptions, Drivers};
 use crate::clock::Clock;
 use crate::configuration::Configuration;
 use crate::frame::{Cache, Tasks, WatchSettings};
@@ -31,25 +28,25 @@ use crate::frame::{Cache, Tasks, WatchSettings};
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What is needed to follow the configuration.
-#[derive(Clone)]
-pub(super) struct ConfigWatcher {
-    pub(super) client: Client,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) config: Arc<Configuration<LabConfig>>,
-    pub(super) drivers: Arc<Drivers>,
-    pub(super) factory: Arc<dyn DriverFactory>,
-    pub(super) caches: Arc<LabCaches>,
+pub(crate) struct ConfigWatcher<T> {
+    pub(crate) client: Client,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) config: Arc<Configuration<T>>,
+    pub(crate) drivers: Arc<Drivers>,
+    pub(crate) factory: Arc<dyn DriverFactory>,
+    /// Wakes every object of the family: the configuration concerns all of them.
+    pub(crate) wake_all: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// Whom changes are told to.
-pub(super) struct ConfigChanges {
-    pub(super) reconfigured: Arc<Notify>,
-    pub(super) public_url: watch::Receiver<Option<String>>,
+pub(crate) struct ConfigChanges {
+    pub(crate) reconfigured: Arc<Notify>,
+    pub(crate) public_url: watch::Receiver<Option<String>>,
 }
 
-impl ConfigWatcher {
+impl<T: DriverOptions> ConfigWatcher<T> {
     /// Follows everything, and waits until it is known what is configured.
-    pub(super) async fn start(self, watching: WatchSettings, tasks: &mut Tasks) -> ConfigChanges {
+    pub(crate) async fn start(self, watching: WatchSettings, tasks: &mut Tasks) -> ConfigChanges {
         let changed = Arc::new(Notify::new());
         {
             let (client, config, changed) =
@@ -61,18 +58,19 @@ impl ConfigWatcher {
         self.config.until_ready().await;
         // Notifications until now concern what is read below; a start is no change of the drivers.
         let _ = changed.notified().now_or_never();
-        let config = self.config.current();
+        let config = self.driver_config();
         let seen = FileVersions::of(&self.factory.files(&config));
         self.drivers.build(&self.client, &config, self.factory.as_ref(), None).await;
         let reconfigured = Arc::new(Notify::new());
-        let (told, public_url) = watch::channel(config.public_url.clone());
+        let (told, public_url) = watch::channel(self.config.current().public_url().cloned());
+        let this = Arc::new(self);
         {
-            let (this, changed) = (self.clone(), changed.clone());
+            let (this, changed) = (this.clone(), changed.clone());
             tasks.spawn("secrets", async move { this.follow_secrets(watching, &changed).await });
         }
         let collector = reconfigured.clone();
         tasks.spawn("reconfiguration", async move {
-            self.follow(seen, &changed, &collector, &told).await;
+            this.follow(seen, &changed, &collector, &told).await;
         });
         ConfigChanges { reconfigured, public_url }
     }
@@ -90,25 +88,25 @@ impl ConfigWatcher {
                 () = changed.notified() => {}
                 () = self.files_change(&seen) => {}
             }
-            let config = self.config.current();
+            let config = self.driver_config();
             // Taken before the files are read, so that a change meanwhile is noticed.
             seen = FileVersions::of(&self.factory.files(&config));
             let now = Some(self.clock.now());
             self.drivers.build(&self.client, &config, self.factory.as_ref(), now).await;
             public_url.send_if_modified(|known| {
-                let other = *known != config.public_url;
-                known.clone_from(&config.public_url);
+                let config = self.config.current();
+                let other = known.as_ref() != config.public_url();
+                *known = config.public_url().cloned();
                 other
             });
             collector.notify_one();
-            // The configuration concerns every Instance.
-            self.caches.wake_all_instances();
+            (self.wake_all)();
         }
     }
 
     /// Ends when one of the files is not the one that was `seen`; never, where there are none.
     async fn files_change(&self, seen: &FileVersions) {
-        let files = self.factory.files(&self.config.current());
+        let files = self.factory.files(&self.driver_config());
         if files.is_empty() {
             return std::future::pending().await;
         }
@@ -137,9 +135,13 @@ impl ConfigWatcher {
             .await;
     }
 
+    fn driver_config(&self) -> DriverConfig {
+        self.config.current().driver_config()
+    }
+
     /// The names of the Secrets that the configuration names.
     fn secrets(&self) -> Vec<String> {
-        let config = self.config.current();
+        let config = self.driver_config();
         let named = [&config.webhook_url, &config.slack_url];
         named.into_iter().flatten().map(|reference| reference.name.clone()).collect()
     }

@@ -1,11 +1,9 @@
-//! Makes the drivers that the family uses: metrics queries, channels for notices, probes of status
-//! checks. Whoever starts the controllers chooses real or scripted ones.
+//! Makes the drivers of a family. Whoever starts the controllers chooses real or scripted ones.
 
 use std::fmt::Debug;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use sojourn_api::lab::LabConfig;
 use sojourn_drivers::dial::Dial;
 use sojourn_drivers::guard::Allow;
 use sojourn_drivers::metrics::Metrics;
@@ -13,28 +11,28 @@ use sojourn_drivers::metrics::prometheus::{Address, Prometheus};
 use sojourn_drivers::notify::{Channel, Zone};
 use sojourn_drivers::probe::{HttpProbe, Probe};
 
-use super::notice::TEMPLATES;
+use super::DriverConfig;
 use crate::notice::{ChannelFiles, ChannelSecrets};
 
 /// Makes drivers from the configuration, each time that it changes.
 pub trait DriverFactory: Send + Sync + Debug {
     /// The metrics server, if one is configured.
-    fn metrics(&self, config: &LabConfig) -> Result<Option<Arc<dyn Metrics>>, String>;
+    fn metrics(&self, config: &DriverConfig) -> Result<Option<Arc<dyn Metrics>>, String>;
 
     /// The channels for notices. Without any, Events are written instead.
     fn channels(
         &self,
-        config: &LabConfig,
+        config: &DriverConfig,
         secrets: &ChannelSecrets,
     ) -> Result<Vec<Arc<dyn Channel>>, String>;
 
     /// The time zone that notices are written in.
-    fn zone(&self, config: &LabConfig) -> Result<Zone, String>;
+    fn zone(&self, config: &DriverConfig) -> Result<Zone, String>;
 
-    fn probe(&self, config: &LabConfig) -> Result<Arc<dyn Probe>, String>;
+    fn probe(&self, config: &DriverConfig) -> Result<Arc<dyn Probe>, String>;
 
     /// The files that all of these are made from: when one changes, they are made anew.
-    fn files(&self, _: &LabConfig) -> Vec<PathBuf> {
+    fn files(&self, _: &DriverConfig) -> Vec<PathBuf> {
         Vec::new()
     }
 }
@@ -47,44 +45,41 @@ pub struct SystemDriverFactory {
 }
 
 impl DriverFactory for SystemDriverFactory {
-    fn metrics(&self, config: &LabConfig) -> Result<Option<Arc<dyn Metrics>>, String> {
+    fn metrics(&self, config: &DriverConfig) -> Result<Option<Arc<dyn Metrics>>, String> {
         let Some(url) = &config.prometheus_url else { return Ok(None) };
-        let address = Address {
-            url: url.clone(),
-            token_file: None,
-            ca_file: config.trusted_ca_file.as_ref().map(Into::into),
-        };
+        let address =
+            Address { url: url.clone(), token_file: None, ca_file: config.trusted_ca_file.clone() };
         let client = Prometheus::new(address).map_err(|error| error.to_string())?;
         Ok(Some(Arc::new(client)))
     }
 
     fn channels(
         &self,
-        config: &LabConfig,
+        config: &DriverConfig,
         secrets: &ChannelSecrets,
     ) -> Result<Vec<Arc<dyn Channel>>, String> {
-        channel_files(config).channels(&TEMPLATES, secrets)
+        channel_files(config).channels(config.templates, secrets)
     }
 
-    fn zone(&self, config: &LabConfig) -> Result<Zone, String> {
+    fn zone(&self, config: &DriverConfig) -> Result<Zone, String> {
         channel_files(config).zone()
     }
 
-    fn probe(&self, config: &LabConfig) -> Result<Arc<dyn Probe>, String> {
+    fn probe(&self, config: &DriverConfig) -> Result<Arc<dyn Probe>, String> {
         let allow = Allow::parse(&config.allowed_addresses).map_err(|error| error.to_string())?;
         let probe = HttpProbe::new(allow).map_err(|error| error.to_string())?;
         Ok(Arc::new(probe.dialing(self.dial.clone())))
     }
 
-    fn files(&self, config: &LabConfig) -> Vec<PathBuf> {
-        channel_files(config).files(&TEMPLATES)
+    fn files(&self, config: &DriverConfig) -> Vec<PathBuf> {
+        channel_files(config).files(config.templates)
     }
 }
 
-fn channel_files(config: &LabConfig) -> ChannelFiles<'_> {
+fn channel_files(config: &DriverConfig) -> ChannelFiles<'_> {
     ChannelFiles {
-        mail_config_dir: config.mail_config_dir.as_ref().map(Path::new),
-        mail_template_dir: config.mail_template_dir.as_ref().map(Path::new),
-        trusted_ca_file: config.trusted_ca_file.as_ref().map(Path::new),
+        mail_config_dir: config.mail_config_dir.as_deref(),
+        mail_template_dir: config.mail_template_dir.as_deref(),
+        trusted_ca_file: config.trusted_ca_file.as_deref(),
     }
 }

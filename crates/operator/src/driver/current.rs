@@ -4,12 +4,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use kube::Client;
-use sojourn_api::lab::LabConfig;
 use sojourn_drivers::notify::{Channel, Zone};
 use sojourn_drivers::probe::{Observation, Probe, Target};
 use tokio::sync::Notify;
 
-use super::driver_factory::DriverFactory;
+use super::{DriverConfig, DriverFactory};
 use crate::notice::{BrokenChannel, ChannelSecrets};
 use crate::outbox::Channels;
 
@@ -78,7 +77,7 @@ impl Drivers {
     pub(crate) async fn build(
         &self,
         client: &Client,
-        config: &LabConfig,
+        config: &DriverConfig,
         factory: &dyn DriverFactory,
         rebuilt_at: Option<Timestamp>,
     ) {
@@ -87,8 +86,7 @@ impl Drivers {
             tracing::error!(problem, "cannot use {what} as configured");
             problems.push(format!("{what}: {problem}"));
         };
-        let wanted =
-            config.enable_inactivity_notifications || config.enable_expiration_notifications;
+        let wanted = config.sends_notices;
         let mut channels: Vec<Arc<dyn Channel>> = Vec::new();
         let [webhook, slack] =
             [&config.webhook_url, &config.slack_url].map(|url| url.as_ref().filter(|_| wanted));

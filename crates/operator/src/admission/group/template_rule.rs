@@ -1,16 +1,58 @@
-//! What must be known of a group and of a machine: both have a template, and both can be held.
+//! The rule of a kind that has a template of machines and can be held: groups and machines. They differ in
+//! what they need to know, and in what follows.
 
 use kube::core::DynamicObject;
-use kube::core::admission::AdmissionRequest;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use sojourn_api::group::template::MachineTemplate;
 use sojourn_api::group::{GroupConfig, InstanceGroup};
+use sojourn_api::name::VERSION;
 use sojourn_api::name::group::POD_PROVIDER;
 use sojourn_api::problem::Problem;
 use sojourn_core::key::Key;
 
+use super::super::hook::Hook;
 use super::super::lookup::{Lookup, LookupResult, Permission, Permissions, maybe};
 use super::super::reference::{Reference, to_create_pods};
+use super::super::rule::Rule;
 use super::provider::Providers;
+
+/// What is refused of one of the two kinds.
+#[derive(Debug)]
+pub(in crate::admission) struct TemplateRule {
+    /// With its API group.
+    pub(super) resource: (&'static str, &'static str),
+    /// Of which requests, in CEL.
+    pub(super) is_reviewed: fn() -> String,
+    pub(super) needs: fn(&AdmissionRequest<DynamicObject>) -> Needs,
+    pub(super) review: fn(&AdmissionRequest<DynamicObject>, &Answers) -> AdmissionResponse,
+    pub(super) providers: Providers,
+}
+
+impl Rule for TemplateRule {
+    type Needs = Needs;
+    type Answers = Answers;
+
+    fn hook(&self) -> Hook {
+        let (group, resource) = self.resource;
+        Hook::writes((group, VERSION, resource), (self.is_reviewed)())
+    }
+
+    fn needs(&self, request: &AdmissionRequest<DynamicObject>) -> Needs {
+        (self.needs)(request)
+    }
+
+    async fn look_up(&self, needs: Needs, lookup: Lookup<'_>) -> Answers {
+        needs.look_up(lookup, &self.providers).await
+    }
+
+    fn review(
+        &self,
+        request: &AdmissionRequest<DynamicObject>,
+        answers: &Answers,
+    ) -> AdmissionResponse {
+        (self.review)(request, answers)
+    }
+}
 
 /// What must be known before a request can be reviewed.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -43,7 +85,7 @@ pub(in crate::admission) struct Answers {
 }
 
 impl Needs {
-    pub(super) async fn look_up(self, lookup: Lookup<'_>, providers: &Providers) -> Answers {
+    async fn look_up(self, lookup: Lookup<'_>, providers: &Providers) -> Answers {
         let (hold, manage, config, group, permitted) = tokio::join!(
             maybe(self.hold.map(|permission| lookup.permitted(permission))),
             maybe(self.manage.map(|permission| lookup.permitted(permission))),

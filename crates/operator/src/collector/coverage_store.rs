@@ -1,9 +1,7 @@
 //! Runs the collector of activity under the present configuration, and stores the coverage of its
 //! sources in one ConfigMap, so that a restart does not forget which time was observed.
 
-use sojourn_core::lab::source;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,86 +11,68 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
-use sojourn_api::lab::LabConfig;
 use sojourn_api::name::shared;
 use sojourn_core::activity::Source;
 use sojourn_core::coverage::Gap;
-use sojourn_core::key::Key;
 use tokio::sync::Notify;
 
-use super::caches::LabCaches;
-use super::driver_factory::DriverFactory;
+use super::{Changed, Collector, CoverageRecord, CoverageRegistry, Directory, Options};
 use crate::clock::Clock;
-use crate::collector::{
-    Collector, CoverageRecord, CoverageRegistry, Directory, Identity, Options, Polled,
-};
-use crate::configuration::Configuration;
+use crate::driver::{DriverConfig, DriverFactory};
 use crate::replica::ReplicaRegistry;
 use crate::tracker::Tracker;
 
-/// The ConfigMap that holds what was observed.
-const CONFIG_MAP: &str = "sojourn-lab-activity";
 const KEY: &str = "coverage.json";
 /// How often it is written. After a crash, use of this long is asked for again where it can be.
 const STORE_INTERVAL: Duration = Duration::from_mins(5);
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 
-impl Directory for LabCaches {
-    fn by_service(&self, namespace: &str, service: &str) -> Option<Key> {
-        Self::by_service(self, namespace, service)
-    }
+/// The sources of a family.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FamilySources {
+    pub(crate) family: &'static str,
+    pub(crate) sources: &'static [Source],
+}
 
-    fn by_address(&self, ip: IpAddr, port: Option<u16>) -> Option<Key> {
-        Self::by_address(self, ip, port)
+impl FamilySources {
+    /// The ConfigMap that holds what was observed.
+    fn config_map(&self) -> String {
+        format!("sojourn-{}-activity", self.family)
     }
+}
+
+/// How a collector is to work, and what it asks with.
+pub(crate) struct CollectorConfig {
+    pub(crate) options: Options,
+    pub(crate) drivers: DriverConfig,
 }
 
 /// Collects activity, and stores which time was observed.
-pub(super) struct CoverageStore {
-    pub(super) client: Client,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) config: Arc<Configuration<LabConfig>>,
+pub(crate) struct CoverageStore {
+    pub(crate) client: Client,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) family: FamilySources,
+    /// How to collect, as the configuration says it now.
+    pub(crate) configured: Box<dyn Fn() -> CollectorConfig + Send + Sync>,
     /// Told when the configuration changed.
-    pub(super) reconfigured: Arc<Notify>,
-    pub(super) driver_factory: Arc<dyn DriverFactory>,
-    pub(super) caches: Arc<LabCaches>,
-    pub(super) tracker: Tracker,
-    pub(super) coverage_registry: Arc<CoverageRegistry>,
-    /// The sources that report by themselves and that this process serves.
-    pub(super) pushed: Vec<Source>,
+    pub(crate) reconfigured: Arc<Notify>,
+    pub(crate) driver_factory: Arc<dyn DriverFactory>,
+    pub(crate) directory: Arc<dyn Directory>,
+    pub(crate) changed: Changed,
+    pub(crate) tracker: Tracker,
+    pub(crate) coverage_registry: Arc<CoverageRegistry>,
     /// The other replicas that serve them, if there can be any.
-    pub(super) replicas: Option<Arc<ReplicaRegistry>>,
+    pub(crate) replicas: Option<Arc<ReplicaRegistry>>,
     /// When it was last written down what was observed.
-    pub(super) stored_at: tokio::sync::Mutex<Option<Timestamp>>,
-}
-
-/// The sources that the configuration and this process have.
-pub(super) fn sources(config: &LabConfig, pushed: &[Source]) -> Vec<Source> {
-    source::ALL
-        .into_iter()
-        .filter(|source| config.queries(*source).is_some() || pushed.contains(source))
-        .collect()
-}
-
-/// What is asked of a metrics server about a source, if anything is.
-pub(crate) fn polled(config: &LabConfig, source: Source) -> Option<Polled> {
-    let (available, data) = config.queries(source)?;
-    let labels = &config.activity_labels;
-    let identity = if source == source::NGINX {
-        Identity::service(&labels.service_namespace, &labels.service)
-    } else {
-        Identity::address(&labels.ip, &labels.port)
-    };
-    Some(Polled { source, available: available.to_owned(), data: data.to_owned(), identity })
+    pub(crate) stored_at: tokio::sync::Mutex<Option<Timestamp>>,
 }
 
 impl CoverageStore {
     /// Collects for ever, with a new collector whenever the configuration changes.
-    pub(super) async fn collect(self: Arc<Self>) {
+    pub(crate) async fn collect(self: Arc<Self>) {
         loop {
             let changed = self.reconfigured.notified();
-            let config = self.config.current();
-            match self.collector(&config) {
+            match self.collector((self.configured)()) {
                 Ok(collector) => {
                     tokio::select! {
                         biased;
@@ -108,31 +88,22 @@ impl CoverageStore {
         }
     }
 
-    fn collector(&self, config: &LabConfig) -> Result<Collector, String> {
-        let polled = source::ALL.into_iter().filter_map(|source| polled(config, source));
-        let options = Options {
-            interval: config.activity_interval,
-            step: config.query_step,
-            look_back: config.look_back,
-            polled: polled.collect(),
-            pushed: self.pushed.clone(),
-        };
-        let caches = self.caches.clone();
+    fn collector(&self, config: CollectorConfig) -> Result<Collector, String> {
         Ok(Collector::new(
-            options,
-            self.driver_factory.metrics(config)?,
-            self.caches.clone(),
+            config.options,
+            self.driver_factory.metrics(&config.drivers)?,
+            self.directory.clone(),
             self.tracker.clone(),
             self.coverage_registry.clone(),
-            Arc::new(move |_source| caches.wake_all_instances()),
+            self.changed.clone(),
         )
         .with_replicas(self.replicas.clone()))
     }
 
     /// Writes down what was observed, for ever.
-    pub(super) async fn store_periodically(self: Arc<Self>) {
+    pub(crate) async fn store_periodically(self: Arc<Self>) {
         loop {
-            let tick = Duration::try_from(self.config.current().activity_interval);
+            let tick = Duration::try_from((self.configured)().options.interval);
             tokio::time::sleep(STORE_INTERVAL.max(tick.unwrap_or_default())).await;
             while let Err(error) = self.write().await {
                 tracing::warn!(
@@ -146,7 +117,7 @@ impl CoverageStore {
 
     /// Makes sure that what was observed until `at` is on record. A warning rests on it: a process
     /// that forgot it would begin to count again, and warn again.
-    pub(super) async fn ensure_stored(&self, at: Timestamp) -> Result<(), kube::Error> {
+    pub(crate) async fn ensure_stored(&self, at: Timestamp) -> Result<(), kube::Error> {
         let mut stored_at = self.stored_at.lock().await;
         if stored_at.is_none_or(|last| last < at) {
             *stored_at = Some(self.store().await?);
@@ -165,17 +136,7 @@ impl CoverageStore {
         let now = self.clock.now();
         let given_up = self.replicas.as_ref().map(|replicas| replicas.given_up());
         let records = self.coverage_registry.persist(&self.tracker, now);
-        let text =
-            serde_json::to_string(&records.iter().map(StoredCoverage::of).collect::<Vec<_>>())
-                .map_err(kube::Error::SerdeError)?;
-        let map = ConfigMap {
-            metadata: ObjectMeta { name: Some(CONFIG_MAP.to_owned()), ..ObjectMeta::default() },
-            data: Some(BTreeMap::from([(KEY.to_owned(), text)])),
-            ..ConfigMap::default()
-        };
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), shared::NAMESPACE);
-        let params = PatchParams::apply(shared::MANAGER).force();
-        api.patch(CONFIG_MAP, &params, &Patch::Apply(&map)).await?;
+        write_records(&self.client, self.family, &records).await?;
         // What they may have seen is a gap on record now.
         if let Some((replicas, given_up)) = self.replicas.as_ref().zip(given_up) {
             replicas.remove(&given_up).await;
@@ -184,14 +145,45 @@ impl CoverageStore {
     }
 }
 
-/// What an earlier process observed. What cannot be read was not observed.
-pub(super) async fn load(client: &Client) -> Result<CoverageRegistry, kube::Error> {
+/// Writes down what was observed, in place of what is there.
+pub(crate) async fn write_records(
+    client: &Client,
+    family: FamilySources,
+    records: &[CoverageRecord],
+) -> Result<(), kube::Error> {
+    let stored: Vec<StoredCoverage> = records.iter().map(StoredCoverage::of).collect();
+    let text = serde_json::to_string(&stored).map_err(kube::Error::SerdeError)?;
+    let name = family.config_map();
+    let map = ConfigMap {
+        metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
+        data: Some(BTreeMap::from([(KEY.to_owned(), text)])),
+        ..ConfigMap::default()
+    };
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), shared::NAMESPACE);
-    let map = api.get_opt(CONFIG_MAP).await?;
+    let params = PatchParams::apply(shared::MANAGER).force();
+    api.patch(&name, &params, &Patch::Apply(&map)).await?;
+    Ok(())
+}
+
+/// What an earlier process observed. What cannot be read was not observed.
+pub(crate) async fn load(
+    client: &Client,
+    family: FamilySources,
+) -> Result<CoverageRegistry, kube::Error> {
+    Ok(CoverageRegistry::restore(read_records(client, family).await?))
+}
+
+/// What an earlier process wrote down.
+pub(crate) async fn read_records(
+    client: &Client,
+    family: FamilySources,
+) -> Result<Vec<CoverageRecord>, kube::Error> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), shared::NAMESPACE);
+    let map = api.get_opt(&family.config_map()).await?;
     let text = map.and_then(|map| map.data).and_then(|mut data| data.remove(KEY));
     let stored: Vec<StoredCoverage> =
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    Ok(CoverageRegistry::restore(stored.into_iter().filter_map(StoredCoverage::record)))
+    Ok(stored.into_iter().filter_map(|stored| stored.record(family.sources)).collect())
 }
 
 /// A record as it is written.
@@ -213,13 +205,10 @@ impl StoredCoverage {
         }
     }
 
-    fn record(self) -> Option<CoverageRecord> {
+    /// Nothing, if it is of a source that the family does not have.
+    fn record(self, sources: &[Source]) -> Option<CoverageRecord> {
+        let source = *sources.iter().find(|source| source.as_str() == self.source)?;
         let gaps = self.gaps.into_iter().map(|(from, to)| Gap { from, to }).collect();
-        Some(CoverageRecord {
-            source: source::parse(&self.source)?,
-            since: self.since,
-            until: self.until,
-            gaps,
-        })
+        Some(CoverageRecord { source, since: self.since, until: self.until, gaps })
     }
 }

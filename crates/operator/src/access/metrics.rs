@@ -1,0 +1,109 @@
+//! What is counted of sessions, for Prometheus.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use sojourn_core::access::session::State;
+use sojourn_core::activity::Source;
+
+use super::caches::{AccessCaches, read_state_of};
+use super::report::Reports;
+use crate::clock::Clock;
+use crate::collector::CoverageRegistry;
+use crate::metrics::{Metrics, StateCounts};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabel {
+    state: &'static str,
+}
+
+/// Counts the transitions that the controller wrote.
+#[derive(Debug, Clone)]
+pub(crate) struct TransitionCounts {
+    transitions: Family<StateLabel, Counter>,
+    idle_expiries: Counter,
+}
+
+impl TransitionCounts {
+    pub(crate) fn new(metrics: &Metrics) -> Self {
+        Self {
+            transitions: metrics.family(
+                "access_transitions",
+                "Transitions of sessions that the controller wrote, by the state that they led to",
+            ),
+            idle_expiries: metrics
+                .counter("access_idle_expiries", "Sessions that ended because nobody used them"),
+        }
+    }
+
+    pub(crate) fn entered(&self, state: State) {
+        self.transitions.get_or_create_owned(&StateLabel { state: state.as_str() }).inc();
+        if state == State::IdleExpired {
+            self.idle_expiries.inc();
+        }
+    }
+}
+
+/// Counts the sessions by their states, and how far behind their records are, whenever somebody asks.
+pub(crate) fn register(metrics: &Metrics, caches: &Arc<AccessCaches>, reports: &Reports) {
+    let (caches, reports) = (Arc::downgrade(caches), reports.clone());
+    metrics.count_states("sessions of access", move || {
+        let Some(caches) = caches.upgrade() else { return Vec::new() };
+        let mut states: BTreeMap<String, i64> =
+            State::ALL.map(|state| (state.as_str().to_owned(), 0)).into();
+        caches.sessions.for_each(|read| {
+            let state = match read {
+                Ok(session) => read_state_of(session).state.map_or("New", State::as_str),
+                Err(_) => "Unreadable",
+            };
+            *states.entry(state.to_owned()).or_default() += 1;
+        });
+        let replica = reports.replica().as_str().to_owned();
+        let one = |value: i64| BTreeMap::from([(replica.clone(), value)]);
+        let counts = |name, help, label, counts| StateCounts { name, help, label, counts };
+        let buffered = i64::try_from(reports.buffered()).unwrap_or(i64::MAX);
+        vec![
+            counts("access_sessions", "Sessions, by state", "state", states),
+            counts(
+                "access_flush_lag_seconds",
+                "How long the oldest use of a session that is not written yet has waited",
+                "replica",
+                one(reports.lag().as_secs()),
+            ),
+            counts(
+                "access_buffered_sessions",
+                "Sessions that are remembered as used lately",
+                "replica",
+                one(buffered),
+            ),
+        ]
+    });
+}
+
+/// Counts the blind time of the source of use, on the one that leads.
+pub(crate) fn register_coverage(
+    metrics: &Metrics,
+    source: Source,
+    coverage_registry: &Arc<CoverageRegistry>,
+    clock: Arc<dyn Clock>,
+) {
+    let registry = Arc::downgrade(coverage_registry);
+    metrics.count_states("coverage of access", move || {
+        let Some(registry) = registry.upgrade() else { return Vec::new() };
+        let snapshot = registry.read();
+        let coverage = snapshot.coverage(source);
+        let gaps: i64 = coverage.gaps().map(|gap| gap.to.duration_since(gap.from).as_secs()).sum();
+        let now = clock.now();
+        let overdue = coverage.blind_since(now).map(|_| now.duration_since(coverage.until()));
+        let blind = gaps.saturating_add(overdue.map_or(0, |span| span.as_secs().max(0)));
+        vec![StateCounts {
+            name: "access_blind_seconds",
+            help: "Time in which nobody could see whether sessions are used, as far as it is on record",
+            label: "source",
+            counts: BTreeMap::from([(source.as_str().to_owned(), blind)]),
+        }]
+    });
+}
