@@ -10,6 +10,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::json;
+use sojourn_api::install;
 use sojourn_api::name::shared;
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine, Hook, HookScope, Hooks, SeededEntropy, TokioClock};
@@ -73,7 +74,13 @@ impl Cluster {
         install_kinds(&client).await;
         let faults = Faults::new(rates, rng.split("faults"), long_watches, trace.clone());
         let down_for = Arc::new(Mutex::new(DEFAULT_DOWN_FOR));
-        let host = Host { client: plain, faults: faults.clone(), down_for };
+        let account = User {
+            name: install::user_name(),
+            groups: vec!["system:masters".to_owned()],
+            ..User::default()
+        };
+        let operator = engine.client(Identity::authenticated(account));
+        let host = Host { client: operator, faults: faults.clone(), down_for };
         Self { clock, engine, client, faults, trace, long_watches, host }
     }
 }

@@ -5,13 +5,20 @@
 
 use std::fmt::Debug;
 
+use crate::access::Access;
 use crate::event_counts::EventCounts;
 use crate::group::Group;
 use crate::lab::Lab;
 use crate::outcome::SimulationOutcome;
 
 /// Every family that is simulated, in the order of `sojourn_api::family::FAMILIES`.
-pub const FAMILIES: &[&dyn SimulatedFamily] = &[&Lab, &Group];
+pub const FAMILIES: &[&dyn SimulatedFamily] = &[
+    &Lab,
+    &Group,
+    &Access,
+    #[cfg(feature = "toy")]
+    &crate::toy::Toys,
+];
 
 /// How many days are simulated, unless somebody asks for another number.
 pub const DEFAULT_DAYS: u64 = 4;

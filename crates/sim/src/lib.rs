@@ -16,13 +16,14 @@
 //! | `trace` | a fingerprint of a run, by which its replay is recognised |
 //! | `rng` | the seeded random number generator |
 //!
-//! What a family brings, under the same names in `lab` and `group`: `simulation` with its controllers and
-//! what people do, `invariants` with the checker of what must never happen, `month` with the events of many
-//! days drawn from a seed, and one line in [`family::FAMILIES`].
+//! What a family brings, under the same names in `lab` and `group` (a small one has them in one file):
+//! `simulation` with its controllers and what people do, `invariants` with the checker of what must never
+//! happen, `month` with the events of many days drawn from a seed, and one line in [`family::FAMILIES`].
 //!
 //! Time passes only while everybody waits: the clock is tokio's, paused, and jumps to the next timer
 //! when nothing else is left to do. Nothing sleeps for real.
 
+pub mod access;
 pub mod cluster;
 pub mod event_counts;
 pub mod event_log;
@@ -36,6 +37,8 @@ pub mod process;
 pub mod record;
 pub mod rng;
 pub mod simulation;
+#[cfg(feature = "toy")]
+pub mod toy;
 pub mod trace;
 
 pub use family::{FAMILIES, SimulatedFamily};

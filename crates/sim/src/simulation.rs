@@ -196,6 +196,16 @@ impl<F: SimulationParts> Simulation<F> {
         Process::run(Arc::new(replica), self.host.clone())
     }
 
+    /// As whom the operator asks the API, on a connection that does not fail.
+    pub fn operator_client(&self) -> Client {
+        self.host.client.clone()
+    }
+
+    /// Another program beside the operator, whose requests fail as the operator's do.
+    pub(crate) fn run_beside<P: Program>(&self, program: P) -> Process<P> {
+        Process::run(Arc::new(program), self.host.clone())
+    }
+
     /// Ends the operator for good; another replica acts after so long, as when a lease has run out.
     pub async fn take_over(&mut self, after: Duration) {
         self.operator.want(false);

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use sojourn_api::lab::LabConfig;
 use sojourn_drivers::metrics::fake::{Fake, Fault};
 use sojourn_drivers::metrics::{Labels, Metrics, QueryError};
 use sojourn_drivers::notify::fake::{Effect, Received, Script, ScriptedAttempt};
@@ -13,7 +12,7 @@ use sojourn_drivers::notify::{Channel, Notice, Zone};
 use sojourn_drivers::probe::fake::ScriptedProbe;
 use sojourn_drivers::probe::{Observation, Probe};
 use sojourn_operator::clock::Clock;
-use sojourn_operator::lab::driver_factory::DriverFactory;
+use sojourn_operator::driver::{DriverConfig, DriverFactory};
 use sojourn_operator::notice::ChannelSecrets;
 
 use super::invariants::InstanceChecker;
@@ -148,12 +147,16 @@ fn decide(
 }
 
 impl DriverFactory for ScriptedDrivers {
-    fn metrics(&self, config: &LabConfig) -> Result<Option<Arc<dyn Metrics>>, String> {
+    fn metrics(&self, config: &DriverConfig) -> Result<Option<Arc<dyn Metrics>>, String> {
         let served = config.prometheus_url.is_some();
         Ok(served.then(|| Arc::new(self.metrics.clone()) as Arc<dyn Metrics>))
     }
 
-    fn channels(&self, _: &LabConfig, _: &ChannelSecrets) -> Result<Vec<Arc<dyn Channel>>, String> {
+    fn channels(
+        &self,
+        _: &DriverConfig,
+        _: &ChannelSecrets,
+    ) -> Result<Vec<Arc<dyn Channel>>, String> {
         if let Some(problem) = &*lock(&self.broken) {
             return Err(problem.clone());
         }
@@ -161,11 +164,11 @@ impl DriverFactory for ScriptedDrivers {
         Ok(channel.into_iter().collect())
     }
 
-    fn zone(&self, _: &LabConfig) -> Result<Zone, String> {
+    fn zone(&self, _: &DriverConfig) -> Result<Zone, String> {
         Ok(Zone::utc())
     }
 
-    fn probe(&self, _: &LabConfig) -> Result<Arc<dyn Probe>, String> {
+    fn probe(&self, _: &DriverConfig) -> Result<Arc<dyn Probe>, String> {
         Ok(self.probe.clone())
     }
 }

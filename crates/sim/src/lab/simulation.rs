@@ -17,10 +17,10 @@ use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_drivers::notify::fake::Received;
 use sojourn_operator::admission;
-use sojourn_operator::family::Setup;
+use sojourn_operator::family::{ProgramPath, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks};
 use sojourn_operator::group::Providers;
-use sojourn_operator::lab::{LeadingLab, ServedLab, Settings};
+use sojourn_operator::lab::{LeadingLab, ServedLab};
 use sojourn_operator::metrics::Metrics;
 use tokio::task::JoinSet;
 
@@ -87,13 +87,8 @@ impl SimulationParts for Lab {
             clock: replica.clock.clone(),
             watching: watch_settings(replica.long_watches),
             driver_factory: Arc::new(replica.drivers.clone()),
-            settings: Settings {
-                gateway: true,
-                reports: false,
-                public_url: None,
-                submit_program: "/sojourn".to_owned(),
-                submit_user: None,
-            },
+            web: WebService { gateway: true, ..WebService::default() },
+            own_program: ProgramPath("/sojourn".to_owned()),
             limits: Limits::default(),
             metrics: Metrics::default(),
             providers: Providers::default(),

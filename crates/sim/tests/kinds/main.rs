@@ -6,6 +6,7 @@
     reason = "which seeds to run, or what to write anew, is said in the environment"
 )]
 
+mod access;
 mod admission;
 mod agreement;
 mod fixture;

@@ -7,11 +7,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt as _};
 use sojourn_api::lab::status::ActivityStatus;
 use sojourn_core::lab::source;
-use sojourn_operator::family::{ServedFamily as _, Setup};
+use sojourn_operator::family::{ProgramPath, ServedFamily as _, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
 use sojourn_operator::gateway::Backend;
 use sojourn_operator::group::Providers;
-use sojourn_operator::lab::{ServedLab, Settings};
+use sojourn_operator::lab::ServedLab;
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::replica::ReplicaName;
 use sojourn_sim::fault::{Connection, Faults, Rates};
@@ -43,13 +43,8 @@ impl Replica {
             metrics: Metrics::default(),
             driver_factory: Arc::new(simulation.drivers.clone()),
             providers: Providers::default(),
-            settings: Settings {
-                gateway: true,
-                reports: false,
-                public_url: None,
-                submit_program: "/sojourn".to_owned(),
-                submit_user: None,
-            },
+            web: WebService { gateway: true, ..WebService::default() },
+            own_program: ProgramPath("/sojourn".to_owned()),
             replica: Some(ReplicaName::new(name)),
         };
         let mut tasks = Tasks::default();

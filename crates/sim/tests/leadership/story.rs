@@ -58,6 +58,8 @@ async fn another_takes_over_from_one_that_was_killed() {
     fixture.assert_one_at_a_time();
 }
 
+/// Whatever family it was in the middle of.
+// case: access 105
 #[tokio::test(start_paused = true)]
 async fn one_that_cannot_renew_stops_before_another_begins() {
     for state in [

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use sojourn_sim::event_counts::EventCounts;
-use sojourn_sim::family::{DEFAULT_DAYS, FAMILIES, RunSize, SimulatedFamily};
+use sojourn_sim::family::{DEFAULT_DAYS, RunSize, SimulatedFamily};
 use sojourn_sim::outcome::SimulationOutcome;
 
-use crate::runner::{Run, assert_invariants, print, run_all};
+use crate::runner::{Run, assert_invariants, families, print, run_all};
 
 /// How many seeds a plain `cargo test` runs.
 const SEEDS: u64 = 4;
@@ -28,7 +28,8 @@ fn seeds(size: &RunSize) -> Vec<u64> {
 #[test]
 fn months_of_people_and_faults_violate_no_invariant() {
     let days = number("SOJOURN_SIM_DAYS").unwrap_or(DEFAULT_DAYS);
-    let families: Vec<_> = FAMILIES.iter().map(|family| (*family, family.size(days))).collect();
+    let families: Vec<_> =
+        families().into_iter().map(|family| (family, family.size(days))).collect();
     let runs: Vec<Run<'_>> =
         families.iter().flat_map(|(family, size)| runs(*family, size)).collect();
     let begun = Instant::now();

@@ -1,8 +1,6 @@
 //! A seed is a bug report: two runs of it do the same.
 
-use sojourn_sim::family::FAMILIES;
-
-use crate::runner::{Run, run_all};
+use crate::runner::{Run, families, run_all};
 
 /// What is run twice, and another seed that differs from it.
 const SEED: u64 = 7;
@@ -12,7 +10,7 @@ const MIN_WRITES: u64 = 500;
 
 #[test]
 fn a_seed_replays_to_the_last_write() {
-    for family in FAMILIES {
+    for family in families() {
         let run = |seed| Run {
             family: family.name(),
             seed,

@@ -4,7 +4,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use sojourn_sim::family::{FAMILIES, SimulatedFamily};
 use sojourn_sim::outcome::SimulationOutcome;
+
+/// The families that are run: the one that somebody asks for, or all.
+pub(crate) fn families() -> Vec<&'static dyn SimulatedFamily> {
+    let asked = std::env::var("SOJOURN_SIM_FAMILY").ok();
+    let is_asked =
+        |family: &&dyn SimulatedFamily| asked.as_ref().is_none_or(|name| family.name() == name);
+    let families: Vec<_> = FAMILIES.iter().copied().filter(is_asked).collect();
+    assert!(!families.is_empty(), "there is no family {asked:?}");
+    families
+}
 
 /// One simulation that is run.
 pub(crate) struct Run<'a> {

@@ -1,0 +1,365 @@
+//! What really happened to sessions, and what must never. It believes the decisions that an API server was given and
+//! the objects that an observer saw, and nothing that the operator says of its reasons.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt as _;
+use sojourn_api::access::status::BreakglassSessionStatus;
+use sojourn_api::access::{BreakglassSession, session};
+use sojourn_core::access::session::{State, Terms};
+use sojourn_core::key::Key;
+use sojourn_core::moment::ceil_second;
+use sojourn_core::term::Term;
+use sojourn_operator::clock::VirtualClock;
+
+use crate::event_log::{EventLog, invariants};
+use crate::simulation::Checker;
+
+/// Clocks differ by so much at most, twice: of who saw a use and of who decides.
+const MAX_EARLY: SignedDuration = SignedDuration::from_secs(4);
+/// A replica that is killed loses at most so much of what it saw, with what a write that failed waits.
+const MAX_LOST: SignedDuration = SignedDuration::from_secs(75);
+/// So much of the time in which nobody can be asked may go unnoticed at its ends.
+const UNNOTICED: SignedDuration = SignedDuration::from_secs(25);
+
+invariants! {
+    /// What must hold of sessions in every run.
+    Invariant {
+        /// Nothing ends for want of use before its time, counted from what was really used and really blind.
+        NotEarly,
+        /// Nothing is allowed after the deadline, by the clock of the replica that decides.
+        NothingAfterDeadline,
+        /// What is counted is what was allowed.
+        ExactCounts,
+        /// States follow each other as they may; a final one stays.
+        LegalTransitions,
+        /// A record is not deleted before it was kept for as long as it should be.
+        Retained,
+        /// Once nothing fails any more, what is due is done within a bound.
+        Liveness,
+        /// No task of the operator ends by itself, and no observer is cut off.
+        NothingBreaks,
+    }
+}
+
+/// One allowed request.
+#[derive(Debug, Clone)]
+struct Use {
+    /// By the clock of the replica that decided.
+    at: Timestamp,
+    replica: String,
+}
+
+/// One session.
+#[derive(Debug)]
+struct Life {
+    key: Key,
+    terms: Terms,
+    last: BreakglassSession,
+    activated_at: Option<Timestamp>,
+    restarted_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    uses: Vec<Use>,
+}
+
+/// Records what happens to sessions.
+#[derive(Debug)]
+pub struct SessionChecker {
+    log: EventLog,
+    lives: BTreeMap<String, Life>,
+    /// When replicas ended without a word.
+    ended: BTreeMap<String, Timestamp>,
+    /// Stretches in which the API server could ask nobody.
+    blind: Vec<(Timestamp, Option<Timestamp>)>,
+    pub uses: u64,
+    pub idle_expiries: u64,
+    pub expiries: u64,
+    pub deletions: u64,
+}
+
+impl Checker for SessionChecker {
+    fn log(&self) -> &EventLog {
+        &self.log
+    }
+
+    fn broken(&mut self, message: &str) {
+        self.log.violated(Invariant::NothingBreaks.name(), &Key::new("", ""), message.to_owned());
+    }
+}
+
+impl SessionChecker {
+    pub(super) fn new(clock: Arc<VirtualClock>) -> Self {
+        Self {
+            log: EventLog::new(clock),
+            lives: BTreeMap::new(),
+            ended: BTreeMap::new(),
+            blind: Vec::new(),
+            uses: 0,
+            idle_expiries: 0,
+            expiries: 0,
+            deletions: 0,
+        }
+    }
+
+    pub fn note(&mut self, message: impl Into<String>) {
+        self.log.note(message);
+    }
+
+    fn violated(&mut self, invariant: Invariant, key: &Key, message: String) {
+        self.log.violated(invariant.name(), key, message);
+    }
+
+    /// The session of that name, as it was last seen.
+    pub fn session(&self, key: &Key) -> Option<&BreakglassSession> {
+        self.lives.values().find(|life| life.key == *key).map(|life| &life.last)
+    }
+
+    /// The sessions that are there, as they were last seen.
+    pub fn sessions(&self) -> impl Iterator<Item = (&Key, &BreakglassSession)> {
+        self.lives.values().map(|life| (&life.key, &life.last))
+    }
+
+    /// How often a session was really used.
+    pub fn uses_of(&self, key: &Key) -> usize {
+        self.lives.values().find(|life| life.key == *key).map_or(0, |life| life.uses.len())
+    }
+
+    /// How much use a replica has really seen.
+    pub fn uses_through(&self, replica: &str) -> u64 {
+        let uses = self.lives.values().flat_map(|life| &life.uses);
+        uses.filter(|one| one.replica == replica).count() as u64
+    }
+
+    pub(super) fn webhook_reachable(&mut self, reachable: bool) {
+        let now = self.log.now();
+        self.log.note(format!("the webhook can be reached: {reachable}"));
+        match (reachable, self.blind.last_mut()) {
+            (true, Some((_, end @ None))) => *end = Some(now),
+            (false, Some((_, None))) | (true, _) => {}
+            (false, _) => self.blind.push((now, None)),
+        }
+    }
+
+    pub(super) fn replica_ended(&mut self, name: &str) {
+        self.log.note(format!("{name} has ended"));
+        let now = self.log.now();
+        self.ended.insert(name.to_owned(), now);
+    }
+
+    /// An API server was told that a request is allowed.
+    pub(super) fn allowed(&mut self, replica: &str, reason: &str, at: Timestamp) {
+        let uids = reason.split("(uid ").skip(1).filter_map(|part| part.split(')').next());
+        for uid in uids {
+            self.uses += 1;
+            let Some(life) = self.lives.get_mut(uid) else { continue };
+            let deadline = life.latest_deadline();
+            life.uses.push(Use { at, replica: replica.to_owned() });
+            let key = life.key.clone();
+            self.log.note(format!("{key} is used through {replica}"));
+            if let Some(deadline) = deadline.filter(|deadline| at >= *deadline) {
+                let message =
+                    format!("{replica} allows it at {at}, and the deadline is {deadline}");
+                self.violated(Invariant::NothingAfterDeadline, &key, message);
+            }
+        }
+    }
+
+    pub(super) fn saw(&mut self, object: BreakglassSession) {
+        let uid = object.uid().unwrap_or_default();
+        let key = Key::new(object.namespace().unwrap_or_default(), object.name_any());
+        let now = self.log.now();
+        if !self.lives.contains_key(&uid) {
+            let Ok(read) = session(&object) else { return };
+            self.log.note(format!("{key} is requested"));
+            let life = Life {
+                key: key.clone(),
+                terms: read.terms,
+                last: object.clone(),
+                activated_at: None,
+                restarted_at: None,
+                ended_at: None,
+                uses: Vec::new(),
+            };
+            self.lives.insert(uid.clone(), life);
+        }
+        let Some(life) = self.lives.get_mut(&uid) else { return };
+        let (before, after) = (state_of(&life.last), state_of(&object));
+        let extensions = |one: &BreakglassSession| one.status.as_ref().map_or(0, |s| s.extensions);
+        if extensions(&object) > extensions(&life.last) {
+            life.restarted_at = Some(now);
+        }
+        life.last = object;
+        if before == after {
+            return;
+        }
+        self.log.note(format!("{key} goes from {before:?} to {after:?}"));
+        let legal = match (before, after) {
+            (None, Some(State::Pending)) => true,
+            (Some(before), Some(after)) => before.may_become(after),
+            (None, Some(_)) | (_, None) => false,
+        };
+        if !legal {
+            self.violated(Invariant::LegalTransitions, &key, format!("{before:?} to {after:?}"));
+        }
+        self.entered(&uid, after, now);
+    }
+
+    fn entered(&mut self, uid: &str, state: Option<State>, now: Timestamp) {
+        let Some(life) = self.lives.get_mut(uid) else { return };
+        match state {
+            Some(State::Approved) => life.activated_at = Some(now),
+            Some(State::IdleExpired) => {
+                self.idle_expiries += 1;
+                life.ended_at = Some(now);
+                self.check_idle(uid, now);
+            }
+            Some(State::Expired) => {
+                self.expiries += 1;
+                life.ended_at = Some(now);
+            }
+            Some(State::Rejected | State::Withdrawn | State::ApprovalTimeout) => {
+                life.ended_at = Some(now);
+            }
+            Some(State::Pending | State::WaitingForScheduledTime) | None => {}
+        }
+    }
+
+    /// It ended because nobody used it: for long enough, by what really happened.
+    fn check_idle(&mut self, uid: &str, now: Timestamp) {
+        let Some(life) = self.lives.get(uid) else { return };
+        let survived = |one: &&Use| {
+            let ended = self.ended.get(&one.replica);
+            ended.is_none_or(|ended| ended.duration_since(one.at) > MAX_LOST)
+        };
+        let last_use = life.uses.iter().filter(survived).map(|one| one.at).max();
+        let from = last_use.max(life.activated_at).max(life.restarted_at).unwrap_or(now);
+        let blind: SignedDuration = self
+            .blind
+            .iter()
+            .map(|(begin, end)| end.unwrap_or(now).duration_since(*begin.max(&from)))
+            .map(|span| span.saturating_sub(UNNOTICED).max(SignedDuration::ZERO))
+            .fold(SignedDuration::ZERO, SignedDuration::saturating_add);
+        let least = life.least_span(last_use.is_some());
+        let due = least.map(|span| from + span + blind - MAX_EARLY);
+        let key = life.key.clone();
+        if due.is_none_or(|due| now < due) {
+            let message = format!(
+                "it ends at {now}, was last used at {last_use:?}, counts from {from} with {blind:#} \
+                 blind, and may be unused for {least:?}"
+            );
+            self.violated(Invariant::NotEarly, &key, message);
+        }
+    }
+
+    pub(super) fn saw_deleted(&mut self, object: &BreakglassSession) {
+        let uid = object.uid().unwrap_or_default();
+        let Some(life) = self.lives.get(&uid) else { return };
+        let (key, now) = (life.key.clone(), self.log.now());
+        let kept = life.ended_at.map(|ended| now.duration_since(ended));
+        let retain_for = life.terms.retain_for;
+        self.deletions += 1;
+        self.log.note(format!("{key} is deleted"));
+        if kept.is_none_or(|kept| kept.saturating_add(MAX_EARLY) < retain_for) {
+            let message = format!("it was kept for {kept:?} of {retain_for:#}");
+            self.violated(Invariant::Retained, &key, message);
+        }
+        self.check_count(&uid);
+        self.lives.remove(&uid);
+    }
+
+    /// What is counted is what was allowed, but for what went with a replica that was killed.
+    fn check_count(&mut self, uid: &str) {
+        let Some(life) = self.lives.get(uid) else { return };
+        let lost = life.uses.iter().filter(|one| {
+            let ended = self.ended.get(&one.replica);
+            ended.is_some_and(|ended| ended.duration_since(one.at) <= MAX_LOST)
+        });
+        let (all, lost) = (life.uses.len() as u64, lost.count() as u64);
+        let counted = status_of(&life.last).activity_count;
+        let key = life.key.clone();
+        if counted > all || counted < all - lost {
+            let message =
+                format!("{counted} are counted of {all}, of which {lost} may have been lost");
+            self.violated(Invariant::ExactCounts, &key, message);
+        }
+        let Some(life) = self.lives.get(uid) else { return };
+        if lost == 0 {
+            let last = life.uses.iter().map(|one| ceil_second(one.at)).max();
+            let stored = status_of(&life.last).last_activity.map(|time| time.0);
+            if stored != last {
+                let message = format!("the last use is {last:?}, and {stored:?} is on record");
+                self.violated(Invariant::ExactCounts, &key, message);
+            }
+        }
+    }
+
+    /// Everything that was counted is right, and what was due is done.
+    pub(super) fn check_end(&mut self, slack: SignedDuration) {
+        let now = self.log.now();
+        let uids: Vec<String> = self.lives.keys().cloned().collect();
+        for uid in uids {
+            self.check_count(&uid);
+            let Some(life) = self.lives.get(&uid) else { continue };
+            let late = |at: Option<Timestamp>| at.is_some_and(|at| at + slack < now);
+            let status = status_of(&life.last);
+            let overdue = match state_of(&life.last) {
+                None => true,
+                Some(State::Approved | State::WaitingForScheduledTime) => {
+                    late(status.expires_at.map(|time| time.0))
+                        || late(life.latest_deadline().filter(|_| self.blind.is_empty()))
+                }
+                Some(State::Pending) => {
+                    let created = life.last.creation_timestamp().map(|time| time.0);
+                    late(created.map(|created| created + life.terms.approval_timeout))
+                }
+                Some(
+                    State::Rejected
+                    | State::Withdrawn
+                    | State::Expired
+                    | State::IdleExpired
+                    | State::ApprovalTimeout,
+                ) => late(life.ended_at.map(|ended| ended + life.terms.retain_for)),
+            };
+            let (key, state) = (life.key.clone(), state_of(&life.last));
+            if overdue {
+                self.violated(Invariant::Liveness, &key, format!("it is still {state:?}"));
+            }
+        }
+    }
+}
+
+impl Life {
+    /// The shortest time without use after which it may end; nothing, if it does not for that.
+    fn least_span(&self, used: bool) -> Option<SignedDuration> {
+        let first = self.terms.first_use_timeout.filter(|_| !used);
+        first.unwrap_or(self.terms.idle_timeout).span()
+    }
+
+    /// When it ends at the latest, by what was really used and by what is on record.
+    fn latest_deadline(&self) -> Option<Timestamp> {
+        let status = status_of(&self.last);
+        let expires_at = status.expires_at.map(|time| time.0);
+        let longest = [Some(self.terms.idle_timeout), self.terms.first_use_timeout];
+        if longest.into_iter().flatten().any(|term| matches!(term, Term::Never)) {
+            return expires_at;
+        }
+        let longest = longest.into_iter().flatten().filter_map(Term::span).max()?;
+        let last_use = self.uses.iter().map(|one| ceil_second(one.at)).max();
+        let activated_at = status.activated_at.map(|time| time.0);
+        let restarted_at = status.idle_restarted_at.map(|time| time.0);
+        let from = last_use.max(activated_at).max(restarted_at)?;
+        let idle = (from + longest).max(status.idle_deadline.map_or(Timestamp::MIN, |time| time.0));
+        expires_at.map(|expires_at| expires_at.min(idle))
+    }
+}
+
+fn status_of(object: &BreakglassSession) -> BreakglassSessionStatus {
+    object.status.clone().unwrap_or_default()
+}
+
+/// Where a session is in its life.
+pub fn state_of(object: &BreakglassSession) -> Option<State> {
+    object.status.as_ref()?.state.map(State::from)
+}
