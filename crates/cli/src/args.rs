@@ -1,6 +1,7 @@
-//! The command line: its shape and its help, nothing else.
+//! The command line: its shape and its help, nothing else. What families add to it is theirs
+//! ([`crate::commands::command_line`]).
 
-mod group;
+mod drain_agent;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use sojourn_node::shim::protocol::Reachable;
 
-pub(crate) use self::group::{Drain, DrainAgent, Freeze, Rotate};
+pub(crate) use self::drain_agent::DrainAgent;
 
 /// Where the API is served unless `--listen` says otherwise.
 pub(crate) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7443);
@@ -51,17 +52,6 @@ pub(crate) enum Command {
     Why(Why),
     Keep(Keep),
     Extend(Extend),
-    /// Stop something; what it keeps is kept.
-    Stop(Power),
-    /// Start something again, with what it kept.
-    Start(Power),
-    /// Take the end of an exam back and start it again; needs the verb `reopen`.
-    Reopen(Power),
-    Submission(Submission),
-    Notice(Notice),
-    Drain(Drain),
-    Rotate(Rotate),
-    Freeze(Freeze),
     Open(Open),
     Config(Config),
     Crds(Crds),
@@ -252,7 +242,8 @@ pub(crate) struct Operator {
     #[arg(long, value_name = "FILE", requires = "web_tls_cert")]
     pub(crate) web_tls_key: Option<PathBuf>,
 
-    /// Serve admission here, and register it with the API server
+    /// Serve admission here, and register it with the API server; reviews of access are answered at
+    /// /authorize
     #[arg(long, value_name = "ADDR", requires = "webhook_place")]
     pub(crate) webhook: Option<SocketAddr>,
 
@@ -268,6 +259,10 @@ pub(crate) struct Operator {
         group = "webhook_place"
     )]
     pub(crate) webhook_service: Option<String>,
+
+    /// Authority that signs the certificates of API servers which ask there who may do what (/authorize)
+    #[arg(long, value_name = "FILE", requires = "webhook")]
+    pub(crate) authorize_client_ca: Option<PathBuf>,
 
     /// Serve metrics and health here, for everybody who can reach it
     #[arg(long, value_name = "ADDR")]
@@ -366,78 +361,25 @@ pub(crate) struct Keep {
 
 /// Ask that what comes next comes later.
 ///
-/// The same as `keep`, counted from what comes next, or from the time until which it is kept already.
+/// The same as `keep`, counted from what comes next, or from the time until which it is kept already. A
+/// session (bgs/NAME) ends later by the step that its escalation says.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Extend {
     /// The object, such as instance/alice
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: Named,
 
-    /// How much later, e.g. 90m, 2h or 1d
-    #[arg(long, value_name = "SPAN", default_value = "1h")]
-    pub(crate) by: String,
+    /// How much later, e.g. 90m, 2h or 1d [default: 1h]
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) by: Option<String>,
+
+    /// Where people are served, who extend a session there [default: where `sojourn up` on the same
+    /// data says]
+    #[arg(long, value_name = "URL")]
+    pub(crate) web: Option<String>,
 
     #[command(flatten)]
     pub(crate) connection: Connection,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct Power {
-    /// The object, such as instance/alice
-    #[arg(value_name = "KIND/NAME")]
-    pub(crate) object: Named,
-
-    #[command(flatten)]
-    pub(crate) connection: Connection,
-}
-
-/// Hand in the data of an instance, try again, or give it up.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Submission {
-    /// What to ask for
-    #[arg(value_enum)]
-    pub(crate) verb: SubmissionVerb,
-
-    /// The instance, such as instance/alice
-    #[arg(value_name = "KIND/NAME")]
-    pub(crate) object: Named,
-
-    #[command(flatten)]
-    pub(crate) connection: Connection,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum SubmissionVerb {
-    /// Hand it in once the instance is off
-    Request,
-    /// Try again what failed
-    Retry,
-    /// Give up what was not handed in; needs the verb `hold`
-    Waive,
-}
-
-/// Give up notices that nobody accepts.
-///
-/// A warning that is given up counts as given from then on: what it warns of comes no sooner than if
-/// somebody had got it then. A farewell that is given up holds nothing up any more.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Notice {
-    /// What to do
-    #[arg(value_enum)]
-    pub(crate) verb: NoticeVerb,
-
-    /// The instance, such as instance/alice
-    #[arg(value_name = "KIND/NAME")]
-    pub(crate) object: Named,
-
-    #[command(flatten)]
-    pub(crate) connection: Connection,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum NoticeVerb {
-    /// Give up what waits to be delivered; needs the verb `hold`
-    Waive,
 }
 
 /// Print a link that signs a browser in, once.
@@ -577,13 +519,11 @@ pub(crate) struct Backup {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Args::command().debug_assert();
+        crate::commands::command_line().debug_assert();
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! One module per command.
+//! One module per command, and the verbs of the families (`family_commands`).
 
+mod authorizer;
 mod backup;
 mod client;
 mod config;
@@ -10,11 +11,11 @@ mod drain_agent;
 mod families;
 mod family;
 mod family_commands;
-mod group;
 mod kubeconfig;
 mod node;
 mod open;
 mod operator;
+mod people;
 mod plan;
 mod program;
 mod request;
@@ -25,13 +26,25 @@ mod up;
 mod web;
 mod webhook;
 
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+
 use crate::args::{Args, Command};
 use crate::exit::Failure;
 use crate::log;
 use crate::printer::Printer;
 
-pub(crate) fn run(args: Args, printer: Printer) -> Result<(), Failure> {
+/// The whole command line: the commands for every kind, and the verbs of the families.
+pub(crate) fn command_line() -> clap::Command {
+    family_commands::with_verbs(Args::command())
+}
+
+/// Runs what was asked for on the [`command_line`].
+pub(crate) fn run(matches: &ArgMatches, printer: Printer) -> Result<(), Failure> {
     log::start(printer)?;
+    if let Some(done) = family_commands::run_verb(matches, printer) {
+        return done;
+    }
+    let args = Args::from_arg_matches(matches).unwrap_or_else(|error| error.exit());
     match args.command {
         Command::Up(up) => up::run(up, printer),
         Command::Operator(operator) => operator::run(operator, printer),
@@ -40,14 +53,6 @@ pub(crate) fn run(args: Args, printer: Printer) -> Result<(), Failure> {
         Command::Why(why) => plan::why(why),
         Command::Keep(keep) => request::keep(keep, printer),
         Command::Extend(extend) => request::extend(extend, printer),
-        Command::Stop(power) => request::stop(power, printer),
-        Command::Start(power) => request::start(power, printer),
-        Command::Reopen(power) => request::reopen(power, printer),
-        Command::Submission(submission) => request::submission(submission, printer),
-        Command::Notice(notice) => request::notice(notice, printer),
-        Command::Drain(drain) => group::drain(drain, printer),
-        Command::Rotate(rotate) => group::rotate(rotate, printer),
-        Command::Freeze(freeze) => group::freeze(freeze, printer),
         Command::Open(open) => open::run(open),
         Command::Config(config) => config::config(config),
         Command::Crds(_) => config::crds(),

@@ -11,12 +11,11 @@ mod exit;
 mod log;
 mod printer;
 
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 
-use clap::Parser;
 use tikv_jemallocator::Jemalloc;
 
-use crate::args::Args;
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
@@ -31,9 +30,11 @@ fn main() -> ExitCode {
     if words.next().is_some_and(|word| word == args::SHIM) {
         return sojourn_node::shim::main(words);
     }
-    let args = Args::parse();
+    let matches = commands::command_line().get_matches();
     let printer = Printer::for_stderr();
-    let done = std::panic::catch_unwind(|| commands::run(args, printer));
+    // Nobody reads what was asked for once that has panicked.
+    let run = AssertUnwindSafe(|| commands::run(&matches, printer));
+    let done = std::panic::catch_unwind(run);
     match done.unwrap_or_else(|_| Err(Failure::panicked())) {
         Ok(()) => Exit::Ok.into(),
         Err(failure) => {

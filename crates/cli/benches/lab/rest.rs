@@ -10,11 +10,11 @@ use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine};
 use sojourn_drivers::dial::Direct;
 use sojourn_operator::clock::SystemClock;
-use sojourn_operator::family::Setup;
+use sojourn_operator::driver::SystemDriverFactory;
+use sojourn_operator::family::{ProgramPath, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
 use sojourn_operator::group::Providers;
-use sojourn_operator::lab::driver_factory::SystemDriverFactory;
-use sojourn_operator::lab::{ServedLab, Settings};
+use sojourn_operator::lab::ServedLab;
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
 
@@ -125,13 +125,8 @@ async fn restart(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
         clock: Arc::new(SystemClock),
         watching: WatchSettings::default(),
         driver_factory: Arc::new(SystemDriverFactory { dial: Arc::new(Direct) }),
-        settings: Settings {
-            gateway: true,
-            reports: true,
-            public_url: Some(home.web_url()),
-            submit_program: "sojourn".to_owned(),
-            submit_user: None,
-        },
+        web: WebService { gateway: true, reports: true, public_url: Some(home.web_url()) },
+        own_program: ProgramPath("sojourn".to_owned()),
         limits: Limits::default(),
         metrics: Metrics::default(),
         providers: Providers::default(),

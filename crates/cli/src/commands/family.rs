@@ -14,13 +14,14 @@ use sojourn_api::install;
 use sojourn_api::name::shared;
 use sojourn_drivers::dial::Dial;
 use sojourn_operator::clock::SystemClock;
-use sojourn_operator::family::{FamilyWeb, ServedFamilies, Setup, StartError};
+use sojourn_operator::driver::SystemDriverFactory;
+use sojourn_operator::family::{
+    FamilyAuthorizer, FamilyWeb, ProgramPath, ServedFamilies, Setup, StartError, WebService,
+};
 use sojourn_operator::frame::task::Ended;
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
 use sojourn_operator::group::Providers;
 use sojourn_operator::installation_key::InstallationKeyError;
-use sojourn_operator::lab::Settings;
-use sojourn_operator::lab::driver_factory::SystemDriverFactory;
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::replica::ReplicaName;
 
@@ -42,7 +43,8 @@ pub(super) struct Controllers {
 
 /// What families are started with in a real process.
 pub(super) fn setup(
-    settings: Settings,
+    web: WebService,
+    own_program: ProgramPath,
     dial: Arc<dyn Dial>,
     metrics: Metrics,
     replica: Option<ReplicaName>,
@@ -54,7 +56,8 @@ pub(super) fn setup(
         metrics,
         driver_factory: Arc::new(SystemDriverFactory { dial }),
         providers: Providers::default(),
-        settings,
+        web,
+        own_program,
         replica,
     }
 }
@@ -76,6 +79,11 @@ impl Served {
     /// What the families bring to the listener for people.
     pub(super) fn web(&self) -> Vec<FamilyWeb> {
         self.families.web()
+    }
+
+    /// What the families allow beyond RBAC, if they allow anything.
+    pub(super) fn authorizer(&self) -> Option<FamilyAuthorizer> {
+        self.families.authorizer()
     }
 
     /// Waits until something that is served ends, which nothing should.
@@ -124,7 +132,7 @@ fn refused(error: StartError) -> Failure {
         }
         StartError::InstallationKey(InstallationKeyError::Api(_))
         | StartError::Groups(_)
-        | StartError::Instances(_)
+        | StartError::Objects { .. }
         | StartError::Replica(_)
         | StartError::Coverage(_) => {
             "Are the kinds there (sojourn crds | kubectl apply -f -), and may the operator read them?"
@@ -155,9 +163,12 @@ pub(super) async fn install_kinds(client: &Client) -> Result<(), Failure> {
 
 /// Gives whoever uses this machine's browser the role of an owner, in every namespace.
 pub(super) async fn bind_person(client: &Client) -> Result<(), Failure> {
-    apply(client, &install::person_binding())
-        .await
-        .map_err(|error| Failure::unavailable(error, "Without it, the sign-in link opens nothing."))
+    for binding in install::person_bindings() {
+        apply(client, &binding).await.map_err(|error| {
+            Failure::unavailable(error, "Without it, the sign-in link opens nothing.")
+        })?;
+    }
+    Ok(())
 }
 
 async fn apply<K>(client: &Client, object: &K) -> anyhow::Result<()>

@@ -1,12 +1,17 @@
 //! What the commands for every kind ask of the family that a kind is of: `sojourn plan`, `why`, `keep` and
-//! `extend` walk [`FAMILIES`] and know no kind themselves. A new family adds its module and one line there.
+//! `extend` walk [`FAMILIES`] and know no kind themselves. What only one family's objects can be asked for is
+//! a verb of that family ([`FamilyCommands::add_verbs`]). A new family adds its module and one line there.
 
+mod access;
 mod group;
 mod lab;
 mod status_lines;
+#[cfg(feature = "toy")]
+mod toy;
 
 use std::collections::BTreeMap;
 
+use clap::ArgMatches;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -19,12 +24,25 @@ use sojourn_api::family;
 use sojourn_api::name::shared;
 
 use super::connect::ApiContext;
-use crate::args::Named;
+use crate::args::{Extend, Named};
+use crate::exit::Failure;
+use crate::printer::Printer;
 
 pub(super) use self::status_lines::{StatusLines, or};
 
 /// Every family, in the order of [`family::FAMILIES`].
-const FAMILIES: &[&dyn FamilyCommands] = &[&lab::LabCommands, &group::GroupCommands];
+const FAMILIES: &[&dyn FamilyCommands] = &[
+    &lab::LabCommands,
+    &group::GroupCommands,
+    &access::AccessCommands,
+    #[cfg(feature = "toy")]
+    &toy::ToyCommands,
+];
+
+/// The verbs of families follow this command in the help: these are about one object, what comes after is not.
+const VERBS_FOLLOW: &str = "extend";
+/// How many places in the help there are for verbs.
+const VERB_PLACES: usize = 100;
 
 /// One upcoming action.
 pub(super) struct UpcomingAction {
@@ -84,6 +102,68 @@ pub(super) trait FamilyCommands: Sync {
     fn instead_of_keeping(&self, _of: NamedObject<'_>) -> Option<String> {
         None
     }
+
+    /// Asks for more time for an object in a way of its own, if its kind has one: whoever it is lent to may
+    /// neither write nor read it in the API.
+    fn extend<'a>(
+        &'a self,
+        _asked: &'a Extend,
+        _printer: Printer,
+    ) -> Option<BoxFuture<'a, Result<(), Failure>>> {
+        None
+    }
+
+    /// The command line with its own verbs. No two families share one.
+    fn add_verbs(&self, command: clap::Command) -> clap::Command {
+        command
+    }
+
+    /// Runs the verb that was asked for; nothing, if it is none of its own.
+    fn run_verb(&self, _asked: &ArgMatches, _printer: Printer) -> Option<Result<(), Failure>> {
+        None
+    }
+}
+
+/// The command line with the verbs of every family, where people look for them in the help.
+pub(super) fn with_verbs(mut command: clap::Command) -> clap::Command {
+    let mut names = subcommands(&command);
+    let before = names.iter().position(|name| name == VERBS_FOLLOW).map_or(0, |at| at + 1);
+    let after = names.split_off(before);
+    for family in FAMILIES {
+        command = family.add_verbs(command);
+    }
+    let is_verb = |name: &String| !names.contains(name) && !after.contains(name);
+    let verbs: Vec<String> = subcommands(&command).into_iter().filter(is_verb).collect();
+    for (first, names) in [(0, names), (before, verbs), (before + VERB_PLACES, after)] {
+        for (place, name) in names.into_iter().enumerate() {
+            command = command.mut_subcommand(name, |command| command.display_order(first + place));
+        }
+    }
+    command
+}
+
+fn subcommands(command: &clap::Command) -> Vec<String> {
+    command.get_subcommands().map(|command| command.get_name().to_owned()).collect()
+}
+
+/// Asks for more time in the way that the object's kind has, if it is one of its own.
+pub(super) fn extend(
+    asked: &Extend,
+    printer: Printer,
+) -> Option<BoxFuture<'_, Result<(), Failure>>> {
+    FAMILIES.iter().find_map(|family| family.extend(asked, printer))
+}
+
+/// Runs the verb that was asked for; nothing, if it is no family's.
+pub(super) fn run_verb(asked: &ArgMatches, printer: Printer) -> Option<Result<(), Failure>> {
+    FAMILIES.iter().find_map(|family| family.run_verb(asked, printer))
+}
+
+/// The verb that was asked for, if it is one of these.
+fn verb<V: clap::Subcommand>(asked: &ArgMatches) -> Option<V> {
+    let (name, _) = asked.subcommand()?;
+    let verb = || V::from_arg_matches(asked).unwrap_or_else(|error| error.exit());
+    V::has_subcommand(name).then(verb)
 }
 
 /// The family of an object.
@@ -145,15 +225,37 @@ async fn options<T: FamilyConfig>(api_context: &ApiContext) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
     use serde_json::json;
 
     use super::*;
+    use crate::args::Args;
 
     #[test]
     fn every_family_of_the_api_answers_commands() {
         let answering: Vec<_> = FAMILIES.iter().map(|family| family.name()).collect();
         let known: Vec<_> = family::FAMILIES.iter().map(|family| family.name).collect();
         assert_eq!(answering, known);
+    }
+
+    /// A family's verb would be another's, or a command for every kind: the first one would win.
+    #[test]
+    fn no_two_families_share_a_verb() {
+        let mut known = subcommands(&Args::command());
+        for family in FAMILIES {
+            for verb in subcommands(&family.add_verbs(clap::Command::new("sojourn"))) {
+                assert!(!known.contains(&verb), "{verb} of {} is there already", family.name());
+                known.push(verb);
+            }
+        }
+        let all = subcommands(&with_verbs(Args::command()));
+        assert_eq!(all.len(), known.len(), "{all:?}");
+        for verb in ["stop", "freeze"] {
+            let asked = with_verbs(Args::command())
+                .try_get_matches_from(["sojourn", verb, "instance/alice", "--help"])
+                .expect_err("help is printed instead");
+            assert_eq!(asked.kind(), clap::error::ErrorKind::DisplayHelp, "{verb}");
+        }
     }
 
     #[test]
@@ -169,6 +271,7 @@ mod tests {
         for (api_version, name) in [
             ("lab.sojourn.dev/v1alpha1", "lab"),
             ("group.sojourn.dev/v1alpha1", "group"),
+            ("access.sojourn.dev/v1alpha1", "access"),
             ("newer.sojourn.dev/v1", "unknown"),
             ("v1", "unknown"),
         ] {

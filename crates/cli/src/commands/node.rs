@@ -15,7 +15,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use sojourn_apiserver::Engine;
 use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::folder::SafeFolder;
-use sojourn_drivers::dial::{Dial, Endpoint};
+use sojourn_drivers::dial::{Dial, Direct, Endpoint};
 use sojourn_node::claim::Local;
 use sojourn_node::clock::Clock;
 use sojourn_node::confine::Mode;
@@ -122,7 +122,10 @@ struct PodDial(Dialer);
 
 impl Dial for PodDial {
     fn dial<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, io::Result<TcpStream>> {
-        Box::pin(self.0.dial(&to.pod, to.port, to.address))
+        match &to.pod {
+            Some(pod) => Box::pin(self.0.dial(pod, to.port, to.address)),
+            None => Direct.dial(to),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use kube::{Client, Config};
 use rcgen::{CertificateParams, KeyPair};
 use sojourn_drivers::dial::Direct;
 use sojourn_operator::clock::SystemClock;
-use sojourn_operator::lab::Settings;
+use sojourn_operator::family::ProgramPath;
 use sojourn_operator::leadership::{self, Candidate};
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::random::NoRandomness;
@@ -63,8 +63,18 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
         None => None,
     };
     let replica_target = webhook.as_ref().map(webhook::Webhook::replica_target);
-    let replica =
-        Replica { args, config, client, retries, metrics, web_listener, replica_target, printer };
+    let authorize_route = webhook.as_ref().map(webhook::Webhook::authorize_route);
+    let replica = Replica {
+        args,
+        config,
+        client,
+        retries,
+        metrics,
+        web_listener,
+        replica_target,
+        authorize_route,
+        printer,
+    };
     let reason = replica.run(&mut signals).await;
     probing.abort();
     if let Some(counting) = counting {
@@ -99,6 +109,8 @@ struct Replica {
     web_listener: Option<WebListener>,
     /// Where it serves admission.
     replica_target: Option<webhook::ReplicaTarget>,
+    /// Where it answers reviews of access, whether it leads or not.
+    authorize_route: Option<webhook::AuthorizeRoute>,
     printer: Printer,
 }
 
@@ -120,7 +132,10 @@ impl Replica {
             Ok(replica) => replica,
             Err(error) => return StopReason::Broken(no_randomness(error)),
         };
-        let setup = family::setup(self.settings(), Arc::new(Direct), self.metrics.clone(), replica);
+        let web = WebListener::service(self.web_listener.as_ref());
+        let own_program = ProgramPath(self.args.submit_program.clone());
+        let setup =
+            family::setup(web, own_program, Arc::new(Direct), self.metrics.clone(), replica);
         let served = tokio::select! {
             () = signals.requested() => return StopReason::Wanted,
             served = Served::start(&client, &setup) => served,
@@ -129,6 +144,9 @@ impl Replica {
             Ok(served) => served,
             Err(failure) => return StopReason::Broken(failure),
         };
+        if let (Some(route), Some(asked)) = (&self.authorize_route, served.authorizer()) {
+            route.set(asked.webhook);
+        }
         let reason = if self.args.leader_elect {
             self.run_elected(&mut served, signals).await.unwrap_or_else(StopReason::Broken)
         } else {
@@ -140,16 +158,6 @@ impl Replica {
             StopReason::Wanted | StopReason::Lost | StopReason::Broken(_) => served.stop().await,
         }
         reason
-    }
-
-    fn settings(&self) -> Settings {
-        Settings {
-            gateway: self.web_listener.is_some(),
-            reports: self.web_listener.is_some(),
-            public_url: self.web_listener.as_ref().map(WebListener::url),
-            submit_program: self.args.submit_program.clone(),
-            submit_user: None,
-        }
     }
 
     /// Runs the controllers whenever it holds the lease, until a signal stops it.

@@ -1,6 +1,5 @@
-//! `sojourn keep|extend|stop|start`, `sojourn submission` and `sojourn notice`: what owners ask
-//! for. Each is a small write to the object; what becomes of it is decided by the controllers, and
-//! said here.
+//! `sojourn keep` and `sojourn extend`: what owners ask for, whatever the kind. Each is a small write to
+//! the object; what becomes of it is decided by the controllers, and said here.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -10,19 +9,21 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
-use sojourn_api::name::{lab, shared};
+use sojourn_api::name::shared;
 use sojourn_core::moment::saturating_add;
 use sojourn_core::term::Term;
 
 use super::connect::{self, ApiContext};
-use super::family_commands::{NamedObject, family_of};
-use crate::args::{Extend, Keep, Named, Notice, NoticeVerb, Power, Submission, SubmissionVerb};
+use super::family_commands::{self, NamedObject, family_of};
+use crate::args::{Extend, Keep, Named};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
 /// How long a controller may take to answer a request, and how often it is looked for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// So much later what comes next is wanted, unless it is said.
+const EXTENSION: &str = "1h";
 
 pub(super) fn keep(keep: Keep, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
@@ -43,8 +44,11 @@ pub(super) fn keep(keep: Keep, printer: Printer) -> Result<(), Failure> {
 
 pub(super) fn extend(extend: Extend, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
+        if let Some(extending) = family_commands::extend(&extend, printer) {
+            return extending.await;
+        }
         let api_context = ApiContext::find(&extend.connection).await?;
-        let by = span(&extend.by)?;
+        let by = span(extend.by.as_deref().unwrap_or(EXTENSION))?;
         let (api, object) = api_context.get_managed(&extend.object).await?;
         can_be_kept(&extend.object, &object)?;
         let time =
@@ -56,7 +60,7 @@ pub(super) fn extend(extend: Extend, printer: Printer) -> Result<(), Failure> {
     })
 }
 
-fn span(text: &str) -> Result<SignedDuration, Failure> {
+pub(super) fn span(text: &str) -> Result<SignedDuration, Failure> {
     let usage = |error| Failure::new(Exit::Usage, error, "Write it as 90m, 2h or 1d.");
     let term: Term = text.parse().map_err(anyhow::Error::from).map_err(usage)?;
     term.span().ok_or_else(|| usage(anyhow!("nothing is kept for ever")))
@@ -129,134 +133,6 @@ fn answer(object: &DynamicObject, request: &str) -> Option<RequestOutcome> {
     // A request for no more than was given costs nothing, so it is not refused.
     let more = given.is_none_or(|given| given < request);
     (used_up && more).then_some(RequestOutcome::UsedUp)
-}
-
-pub(super) fn stop(power: Power, printer: Printer) -> Result<(), Failure> {
-    switch(power, false, printer)
-}
-
-pub(super) fn start(power: Power, printer: Printer) -> Result<(), Failure> {
-    switch(power, true, printer)
-}
-
-fn switch(power: Power, running: bool, printer: Printer) -> Result<(), Failure> {
-    connect::run(async move {
-        let api_context = ApiContext::find(&power.connection).await?;
-        let named = power.object;
-        let (api, object) = api_context.get(&named).await?;
-        if object.data.pointer("/spec/running").is_none() {
-            let error = anyhow!("{named} is nothing that is started and stopped");
-            let advice = "Name something that runs, such as instance/alice.";
-            return Err(Failure::new(Exit::Usage, error, advice));
-        }
-        if running && let Some(at) = ended(&object) {
-            let error = anyhow!("{named} ended at {at}, and is not started again");
-            let advice = format!("Who may do so takes that back: sojourn reopen {named}.");
-            return Err(Failure::new(Exit::Negative, error, advice));
-        }
-        let patch = json!({"spec": {"running": running}});
-        api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .map_err(|error| api_context.failed(error, &format!("cannot change {named}")))?;
-        printer.good(format_args!(
-            "{named} is being {}.",
-            if running { "started" } else { "stopped" }
-        ));
-        Ok(())
-    })
-}
-
-/// When something ended, if it has.
-fn ended(object: &DynamicObject) -> Option<&str> {
-    object.data.pointer("/status/ended/at").and_then(Value::as_str)
-}
-
-/// Takes an end back, by naming it, and starts what has ended.
-pub(super) fn reopen(power: Power, printer: Printer) -> Result<(), Failure> {
-    connect::run(async move {
-        let api_context = ApiContext::find(&power.connection).await?;
-        let named = power.object;
-        let (api, object) = api_context.get(&named).await?;
-        let Some(at) = ended(&object) else {
-            let error = anyhow!("{named} has not ended, so there is nothing to take back");
-            let advice = format!("To start it: sojourn start {named}.");
-            return Err(Failure::new(Exit::Negative, error, advice));
-        };
-        let patch = json!({
-            "metadata": {"annotations": {lab::REOPEN: at}}, "spec": {"running": true},
-        });
-        api.patch(&named.name, &PatchParams::default(), &Patch::Merge(&patch))
-            .await
-            .map_err(|error| api_context.failed(error, &format!("cannot reopen {named}")))?;
-        printer
-            .good(format_args!("{named} does not count as ended any more, and is being started."));
-        Ok(())
-    })
-}
-
-/// Whether there is anything that a command about submissions would change.
-fn answers(verb: SubmissionVerb, object: &DynamicObject) -> bool {
-    let entries = object.data.pointer("/status/submission").and_then(Value::as_array);
-    let mut states = entries.into_iter().flatten().map(|entry| entry["state"].as_str());
-    match verb {
-        SubmissionVerb::Retry => states.any(|state| state == Some("Failed")),
-        SubmissionVerb::Request | SubmissionVerb::Waive => true,
-    }
-}
-
-pub(super) fn submission(submission: Submission, printer: Printer) -> Result<(), Failure> {
-    connect::run(async move {
-        let api_context = ApiContext::find(&submission.connection).await?;
-        let named = submission.object;
-        let (api, object) = api_context.get(&named).await?;
-        if object.data.pointer("/spec/submission").is_none() {
-            let error = anyhow!("{named} says nowhere to submit to");
-            return Err(Failure::new(Exit::Negative, error, "Set spec.submission first."));
-        }
-        if !answers(submission.verb, &object) {
-            let error =
-                anyhow!("nothing of {named} has failed to be handed in: nothing is tried again");
-            let advice = format!("See how it stands: sojourn why {named}.");
-            return Err(Failure::new(Exit::Negative, error, advice));
-        }
-        let (annotation, what) = match submission.verb {
-            SubmissionVerb::Request => (lab::SUBMISSION_REQUEST, "is handed in once it is off"),
-            SubmissionVerb::Retry => (lab::SUBMISSION_RETRY, "is handed in again"),
-            SubmissionVerb::Waive => (lab::SUBMISSION_WAIVE, "need not be handed in any more"),
-        };
-        annotate(&api_context, &api, &named, annotation, &format!("{:.0}", Timestamp::now()))
-            .await?;
-        printer.good(format_args!("The data of {named} {what}."));
-        Ok(())
-    })
-}
-
-/// How many notices of the object nobody has accepted.
-fn notices_waiting(object: &DynamicObject) -> usize {
-    let notices = object.data.pointer("/status/notices").and_then(Value::as_array);
-    notices.into_iter().flatten().filter(|notice| notice["state"] == "Waiting").count()
-}
-
-pub(super) fn notice(notice: Notice, printer: Printer) -> Result<(), Failure> {
-    connect::run(async move {
-        let api_context = ApiContext::find(&notice.connection).await?;
-        let named = notice.object;
-        let (api, object) = api_context.get(&named).await?;
-        let waiting = notices_waiting(&object);
-        if waiting == 0 {
-            let error = anyhow!("no notice of {named} waits to be delivered");
-            let advice = format!("See what it was told: sojourn why {named}.");
-            return Err(Failure::new(Exit::Negative, error, advice));
-        }
-        let annotation = match notice.verb {
-            NoticeVerb::Waive => lab::NOTICE_WAIVE,
-        };
-        annotate(&api_context, &api, &named, annotation, &format!("{:.0}", Timestamp::now()))
-            .await?;
-        let what = if waiting == 1 { "One notice is" } else { "Some notices are" };
-        printer.good(format_args!("{what} given up: nobody accepts what {named} has to tell."));
-        Ok(())
-    })
 }
 
 pub(super) async fn annotate(

@@ -19,7 +19,7 @@ use sojourn_apiserver::{
 use sojourn_drivers::dial::{Dial, Direct};
 use sojourn_node::PodsOnStop;
 use sojourn_operator::admission::{self, Admission};
-use sojourn_operator::lab::Settings;
+use sojourn_operator::family::ProgramPath;
 use sojourn_operator::leadership;
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::retry::Retries;
@@ -28,13 +28,14 @@ use sojourn_web::{BearerToken, Clients, Credentials};
 use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 
+use super::authorizer::InProcessAuthorizer;
 use super::data::{self, folder_failure, open_failure, quoted};
 use super::descriptors;
 use super::family::{self, Controllers, Served};
 use super::kubeconfig::{KubeconfigFile, no_randomness};
 use super::node::LocalNode;
-use super::open::WEB_FILE;
 use super::operator::serve_metrics;
+use super::people::WEB_FILE;
 use super::program::OwnProgram;
 use super::signals::Signals;
 use super::web::{self, WebListener, WebServer};
@@ -176,15 +177,14 @@ impl Families {
         leadership::act_alone(metrics);
         let client = engine.client_named(operator(), "sojourn");
         let client = Retries::new(metrics).client(client);
-        let settings = Settings {
-            gateway: web_listener.is_some(),
-            reports: web_listener.is_some(),
-            public_url: web_listener.as_ref().map(WebListener::url),
-            submit_program: program.path().display().to_string(),
-            submit_user: None,
-        };
-        let setup = family::setup(settings, dial.clone(), metrics.clone(), None);
+        let web = WebListener::service(web_listener.as_ref());
+        let own_program = ProgramPath(program.path().display().to_string());
+        let setup = family::setup(web, own_program, dial.clone(), metrics.clone(), None);
         let served = Served::start(&client, &setup).await?;
+        if let Some(asked) = served.authorizer() {
+            let (authorizer, clock) = (asked.authorizer, setup.clock.clone());
+            engine.set_extension_authorizer(Arc::new(InProcessAuthorizer { authorizer, clock }));
+        }
         let controllers = served.lead(&client).await?;
         let web_server = match web_listener {
             Some(web_listener) => {

@@ -4,18 +4,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
-use axum::extract::State;
+use axum::extract::{Request, State};
+use axum::middleware::map_request;
 use axum::routing::post;
 use axum::{Extension, Json, Router};
 use http::StatusCode;
 use kube::Client;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ResolvesServerCert, WantsServerCert};
-use rustls::{ConfigBuilder, ServerConfig};
+use rustls::server::{ResolvesServerCert, WantsServerCert, WebPkiClientVerifier};
+use rustls::{ConfigBuilder, RootCertStore, ServerConfig};
 use serde_json::{Value, json};
 use sojourn_drivers::dial::Dial;
-use sojourn_operator::family::FamilyWeb;
+use sojourn_operator::family::{FamilyCaller, FamilyWeb, WebService};
 use sojourn_operator::gateway::{
     self, Gateway, GatewayLimits, OriginUrls, ReportServer, User, Visitor,
 };
@@ -48,6 +49,12 @@ impl WebListener {
     /// Where it listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.bound.address()
+    }
+
+    /// What is served by it, or by none.
+    pub(super) fn service(listener: Option<&Self>) -> WebService {
+        let served = listener.is_some();
+        WebService { gateway: served, reports: served, public_url: listener.map(Self::url) }
     }
 
     /// Passes people on to whichever replica leads.
@@ -115,10 +122,37 @@ impl WebListener {
             router: gateway.environment_router(),
             path: Some(Arc::new(move |label| places.access_path(label))),
         };
-        let routes = Routes { signed_in: gateway.router(), by_token: minting, open, instance };
+        let signed_in = gateway.router().merge(services(families));
+        let routes = Routes { signed_in, by_token: minting, open, instance };
         let serving = self.bound.serve(authenticator.router(routes));
         let following = tokio::spawn(follow_public_url(authenticator.clone(), configured));
         Ok(Some(WebServer { serving, gateway, authenticator, url, public_url, following }))
+    }
+}
+
+/// What families serve people, each under `/api/<family>`. Whoever comes there is signed in, or shows a
+/// token; what a browser sends with its cookie alone comes from our own pages, which the authenticator
+/// has seen to.
+fn services(families: &[FamilyWeb]) -> Router {
+    let named = |family: &FamilyWeb| Some((family.family, family.service.clone()?));
+    let nest = |router: Router, (name, service)| router.nest(&format!("/api/{name}"), service);
+    let all = families.iter().filter_map(named).fold(Router::new(), nest);
+    all.layer(map_request(async |mut request: Request| {
+        if let Some(caller) = request.extensions().get::<Caller>() {
+            let caller = family_caller(caller);
+            request.extensions_mut().insert(caller);
+        }
+        request
+    }))
+}
+
+/// Who calls, as families know them.
+fn family_caller(caller: &Caller) -> FamilyCaller {
+    let identity = &caller.identity;
+    FamilyCaller {
+        user: identity.name.clone(),
+        groups: identity.review_groups(),
+        extra: identity.extra.clone(),
     }
 }
 
@@ -232,26 +266,38 @@ pub(super) fn tls(certificate_pem: &str, key_pem: &str) -> anyhow::Result<Arc<Se
         .map_err(|error| anyhow!("cannot read the certificate: {error}"))?;
     let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes())
         .map_err(|error| anyhow!("cannot read the key: {error}"))?;
-    tls_with(|builder| builder.with_single_cert(certificates, key))
+    tls_with(None, |builder| builder.with_single_cert(certificates, key))
 }
 
-/// TLS with whichever certificate is the one to show at the moment.
+/// TLS with whichever certificate is the one to show at the moment. Clients may show one of theirs that
+/// one of `clients` signed.
 pub(super) fn tls_by(
     certificates: Arc<dyn ResolvesServerCert>,
+    clients: Option<RootCertStore>,
 ) -> anyhow::Result<Arc<ServerConfig>> {
-    tls_with(|builder| Ok(builder.with_cert_resolver(certificates)))
+    tls_with(clients, |builder| Ok(builder.with_cert_resolver(certificates)))
 }
 
 fn tls_with(
+    clients: Option<RootCertStore>,
     certified: impl FnOnce(
         ConfigBuilder<ServerConfig, WantsServerCert>,
     ) -> Result<ServerConfig, rustls::Error>,
 ) -> anyhow::Result<Arc<ServerConfig>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider)
+    let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .context("cannot set up TLS")?
-        .with_no_client_auth();
+        .context("cannot set up TLS")?;
+    let builder = match clients {
+        Some(roots) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+                .allow_unauthenticated()
+                .build()
+                .context("cannot tell whose certificates to accept")?;
+            builder.with_client_cert_verifier(verifier)
+        }
+        None => builder.with_no_client_auth(),
+    };
     let mut config = certified(builder).context("cannot use the certificate")?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))

@@ -1,22 +1,26 @@
 //! Admission on a cluster: served by every replica, with one certificate, and registered with the API
-//! server for as long as a replica runs.
+//! server for as long as a replica runs. Reviews of access are answered at the same address.
 
+mod authorize;
 mod certificate;
 mod registration;
 #[cfg(test)]
 mod tests;
 
 use std::net::{IpAddr, Ipv6Addr};
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use kube::Client;
+use rustls::RootCertStore;
 use sojourn_operator::admission::{Admission, Target};
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::readiness::Readiness;
 use sojourn_web::{Listener, Serving};
 use tokio::task::JoinHandle;
 
+pub(super) use self::authorize::AuthorizeRoute;
 use self::certificate::{CertificateResolver, Pair, Store};
 use self::registration::RegistrationController;
 pub(super) use self::registration::ReplicaTarget;
@@ -32,9 +36,15 @@ pub(super) struct Webhook {
     serving: Serving,
     registration: JoinHandle<()>,
     replica_target: ReplicaTarget,
+    authorize: AuthorizeRoute,
 }
 
 impl Webhook {
+    /// Where reviews of access are answered once the families are served.
+    pub(super) fn authorize_route(&self) -> AuthorizeRoute {
+        self.authorize.clone()
+    }
+
     pub(super) fn replica_target(&self) -> ReplicaTarget {
         self.replica_target.clone()
     }
@@ -66,13 +76,16 @@ pub(super) async fn serve(
     })?;
     let bug = |error| Failure::new(Exit::Bug, error, "Please report it.");
     let resolver = Arc::new(CertificateResolver::new(&pair).map_err(bug)?);
-    let tls = web::tls_by(resolver.clone()).map_err(bug)?;
+    let clients = args.authorize_client_ca.as_deref().map(client_authorities).transpose()?;
+    let tls = web::tls_by(resolver.clone(), clients).map_err(bug)?;
     let admission = Admission::default();
     admission.connect(client.clone());
     let bound = Listener::bind(address, Some(tls))
         .await
         .map_err(|error| Failure::unavailable(error, "Choose another: --webhook ADDR."))?;
-    let serving = bound.serve(admission.router().merge(readiness.router()));
+    let authorize = AuthorizeRoute::default();
+    let router = admission.router().merge(readiness.router()).merge(authorize.router());
+    let serving = bound.serve(router);
     let controller = RegistrationController {
         client: client.clone(),
         target: endpoint.target,
@@ -86,7 +99,19 @@ pub(super) async fn serve(
         .await
         .map_err(|error| Failure::unavailable(error, "The operator needs the right to do it."))?;
     let replica_target = controller.replica_target();
-    Ok(Some(Webhook { serving, registration: tokio::spawn(controller.run()), replica_target }))
+    let registration = tokio::spawn(controller.run());
+    Ok(Some(Webhook { serving, registration, replica_target, authorize }))
+}
+
+/// Who signs the certificates of API servers that ask for reviews of access.
+fn client_authorities(file: &Path) -> Result<RootCertStore, Failure> {
+    std::fs::read(file)
+        .map_err(anyhow::Error::from)
+        .and_then(|pem| authorize::authorities(&pem))
+        .with_context(|| format!("cannot use {}", file.display()))
+        .map_err(|error| {
+            Failure::new(Exit::Usage, error, "Give it as PEM: --authorize-client-ca FILE.")
+        })
 }
 
 /// How the API server reaches admission, and by which name it knows it.

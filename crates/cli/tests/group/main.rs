@@ -12,6 +12,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
+mod admission;
 #[path = "../pods/case_cluster.rs"]
 mod case_cluster;
 #[path = "../it/client.rs"]

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 
-use crate::fixture::{Engine, Fixture, LOG};
+use crate::admission::with_admission;
+use crate::fixture::{Engine, Fixture};
 use crate::fleet::Fleet;
-use crate::process::Running;
-use crate::tool::free_port;
 use crate::wait::eventually;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -93,17 +92,4 @@ async fn delete_namespace(engine: Engine) {
     assert_eq!(journal.names(), all, "nothing came in their place");
     operator.into_iter().for_each(crate::survivors::interrupt);
     stage.stop();
-}
-
-/// On a cluster, controllers that serve admission, too; `up` always does.
-fn with_admission(stage: &mut Fixture) -> Option<Running> {
-    stage.cluster.as_ref()?;
-    stage.kill();
-    let cluster = stage.cluster.as_ref()?;
-    let webhook = format!("127.0.0.1:{}", free_port());
-    let url = format!("https://{webhook}");
-    let options = ["--leader-elect", "false", "--webhook", &webhook, "--webhook-url", &url];
-    let operator = cluster.replica(&stage.web.to_string(), LOG, &options);
-    operator.stderr_line("The operator is up.");
-    Some(operator)
 }

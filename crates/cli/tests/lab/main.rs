@@ -48,6 +48,7 @@ mod pick;
 #[path = "../it/process.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod process;
+mod program;
 mod prometheus;
 mod reach;
 #[path = "../pods/real.rs"]

@@ -11,21 +11,26 @@ use crate::wait::{eventually, within};
 const FIELD_MANAGER: &str = "lab-tests";
 
 /// How an API server calls what the tests touch: kind, group, version, plural.
-const KINDS: [(&str, &str, &str, &str); 15] = [
+const KINDS: [(&str, &str, &str, &str); 20] = [
     ("Instance", "lab.sojourn.dev", "v1alpha1", "instances"),
     ("Template", "lab.sojourn.dev", "v1alpha1", "templates"),
     ("Tenant", "lab.sojourn.dev", "v1alpha1", "tenants"),
     ("InstanceGroup", "group.sojourn.dev", "v1alpha1", "instancegroups"),
     ("Machine", "group.sojourn.dev", "v1alpha1", "machines"),
+    ("BreakglassEscalation", "access.sojourn.dev", "v1alpha1", "breakglassescalations"),
+    ("BreakglassSession", "access.sojourn.dev", "v1alpha1", "breakglasssessions"),
     ("Namespace", "", "v1", "namespaces"),
     ("ConfigMap", "", "v1", "configmaps"),
     ("Secret", "", "v1", "secrets"),
+    ("ServiceAccount", "", "v1", "serviceaccounts"),
     ("Pod", "", "v1", "pods"),
     ("Service", "", "v1", "services"),
     ("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims"),
     ("Job", "batch", "v1", "jobs"),
     ("Ingress", "networking.k8s.io", "v1", "ingresses"),
     ("CustomResourceDefinition", "apiextensions.k8s.io", "v1", "customresourcedefinitions"),
+    ("Role", "rbac.authorization.k8s.io", "v1", "roles"),
+    ("RoleBinding", "rbac.authorization.k8s.io", "v1", "rolebindings"),
     ("ClusterRoleBinding", "rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
 ];
 

@@ -1,7 +1,9 @@
 //! What commands tell about a group and its machines.
 
 mod forecast;
+mod verb;
 
+use clap::{ArgMatches, Subcommand as _};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -10,8 +12,13 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 use sojourn_api::group::Machine;
 
+use self::verb::Verb;
 use super::super::connect::ApiContext;
-use super::{FamilyCommands, NamedObject, NextInStatus, StatusLines, UpcomingAction, kind_of};
+use super::{
+    FamilyCommands, NamedObject, NextInStatus, StatusLines, UpcomingAction, kind_of, verb,
+};
+use crate::exit::Failure;
+use crate::printer::Printer;
 
 pub(super) struct GroupCommands;
 
@@ -87,6 +94,14 @@ impl FamilyCommands for GroupCommands {
             ),
             _ => None,
         }
+    }
+
+    fn add_verbs(&self, command: clap::Command) -> clap::Command {
+        Verb::augment_subcommands(command)
+    }
+
+    fn run_verb(&self, asked: &ArgMatches, printer: Printer) -> Option<Result<(), Failure>> {
+        verb::<Verb>(asked).map(|verb| verb.run(printer))
     }
 }
 

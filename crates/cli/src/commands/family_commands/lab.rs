@@ -1,7 +1,9 @@
 //! What commands tell about an Instance.
 
 mod forecast;
+mod verb;
 
+use clap::{ArgMatches, Subcommand as _};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -9,8 +11,11 @@ use kube::ResourceExt as _;
 use serde_json::Value;
 use sojourn_core::lab::state;
 
+use self::verb::Verb;
 use super::super::connect::ApiContext;
-use super::{FamilyCommands, NamedObject, StatusLines, UpcomingAction, kind_of, or};
+use super::{FamilyCommands, NamedObject, StatusLines, UpcomingAction, kind_of, or, verb};
+use crate::exit::Failure;
+use crate::printer::Printer;
 
 pub(super) struct LabCommands;
 
@@ -63,6 +68,14 @@ impl FamilyCommands for LabCommands {
     fn instead_of_keeping(&self, of: NamedObject<'_>) -> Option<String> {
         let lent = !matches!(kind_of(of.object), Some("Tenant" | "Template"));
         (!lent).then(|| "Name something that is lent, such as instance/alice.".to_owned())
+    }
+
+    fn add_verbs(&self, command: clap::Command) -> clap::Command {
+        Verb::augment_subcommands(command)
+    }
+
+    fn run_verb(&self, asked: &ArgMatches, printer: Printer) -> Option<Result<(), Failure>> {
+        verb::<Verb>(asked).map(|verb| verb.run(printer))
     }
 }
 

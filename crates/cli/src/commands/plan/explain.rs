@@ -12,7 +12,8 @@ pub(super) fn explain(
     events: &[Event],
 ) -> String {
     let mut lines = StatusLines::of(status);
-    lines.push(format!("{named} is {}", or(lines.text("/phase"), readiness(status))));
+    let phase = or(lines.text("/phase"), lines.text("/state"));
+    lines.push(format!("{named} is {}", or(phase, readiness(status))));
     family.explain(&mut lines);
     for condition in lines.list("/conditions") {
         let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();

@@ -176,7 +176,7 @@ async fn shakes_hands(
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let server = web::tls_by(resolver.clone()).expect("a configuration");
+    let server = web::tls_by(resolver.clone(), None).expect("a configuration");
     let (here, there) = tokio::io::duplex(1 << 16);
     let accepting = TlsAcceptor::from(server).accept(there);
     let name = ServerName::try_from(name).expect("a name");

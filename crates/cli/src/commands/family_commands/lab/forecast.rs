@@ -43,11 +43,21 @@ pub(super) async fn upcoming_steps(
     }
     let intent = intent(&instance, template.as_ref(), opt_outs, &config).ok()?;
     let state = read_state(instance.status.as_ref());
+    let next = instance.status.as_ref().and_then(|status| status.next.as_ref());
+    let never_ready = intent.running && state.power.ready_at.is_none();
+    // What it waits for may be seen by the controllers alone, such as a claim without a volume.
+    if never_ready && next.is_some_and(|next| next.at.is_none()) {
+        return None;
+    }
     let seen_by = coverage(&state, intent.created_at, now).lagging(intent.inactivity.tick);
     let seen = Observed {
         coverage: &[&seen_by],
         blind: state.activity.blind,
-        pods: if intent.running { Pods::AllReady } else { Pods::Gone },
+        pods: match intent.running {
+            true if never_ready => Pods::Some,
+            true => Pods::AllReady,
+            false => Pods::Gone,
+        },
         ..Observed::default()
     };
     Some(forecast(state, &seen, &intent, now, MAX_FORECAST_STEPS))

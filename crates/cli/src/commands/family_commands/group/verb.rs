@@ -15,9 +15,9 @@ use sojourn_core::moment::saturating_add;
 use sojourn_core::term::Term;
 use tokio::time::Instant;
 
-use super::connect::{self, ApiContext};
-use super::request::annotate;
-use crate::args::{Drain, Freeze, Named, Rotate};
+use super::super::super::connect::{self, ApiContext};
+use super::super::super::request::annotate;
+use crate::args::{Connection, Named};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
@@ -25,7 +25,77 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// After so long without an answer it is said that there is none.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(super) fn drain(args: Drain, printer: Printer) -> Result<(), Failure> {
+// Without a comment for the help: clap would take it for what the whole program is about.
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Verb {
+    Drain(Drain),
+    Rotate(Rotate),
+    Freeze(Freeze),
+}
+
+impl Verb {
+    pub(super) fn run(self, printer: Printer) -> Result<(), Failure> {
+        match self {
+            Self::Drain(args) => drain(args, printer),
+            Self::Rotate(args) => rotate(args, printer),
+            Self::Freeze(args) => freeze(args, printer),
+        }
+    }
+}
+
+/// Have a machine drained and taken away.
+///
+/// One of a group is replaced first. Waits until it is drained; Ctrl-C ends the waiting, and not the
+/// drain.
+#[derive(Debug, clap::Args)]
+pub(super) struct Drain {
+    /// The machine, such as machine/web-7k2qd
+    #[arg(value_name = "KIND/NAME")]
+    object: Named,
+
+    /// Ask for it, and do not wait
+    #[arg(long)]
+    no_wait: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Have every machine replaced that a group has now.
+///
+/// One after the other, each drained after its replacement is ready, as the group's budgets allow.
+#[derive(Debug, clap::Args)]
+pub(super) struct Rotate {
+    /// The group, such as group/web
+    #[arg(value_name = "KIND/NAME")]
+    object: Named,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Start no rotation in a group for a while, not even a forced one.
+///
+/// Drains that are open end as they would have.
+#[derive(Debug, clap::Args)]
+pub(super) struct Freeze {
+    /// The group, such as group/web
+    #[arg(value_name = "KIND/NAME")]
+    object: Named,
+
+    /// Until when, e.g. 2026-11-17T09:00:00Z, or for how long from now, e.g. 2h
+    #[arg(long, value_name = "TIME", required_unless_present = "lift", conflicts_with = "lift")]
+    until: Option<String>,
+
+    /// Not any longer
+    #[arg(long)]
+    lift: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+fn drain(args: Drain, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
         let api_context = ApiContext::find(&args.connection).await?;
         let named = args.object;
@@ -119,7 +189,7 @@ fn stage(status: Option<&MachineStatus>) -> Stage {
     }
 }
 
-pub(super) fn rotate(args: Rotate, printer: Printer) -> Result<(), Failure> {
+fn rotate(args: Rotate, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
         let api_context = ApiContext::find(&args.connection).await?;
         let named = args.object;
@@ -167,7 +237,7 @@ fn frozen(group: &InstanceGroup) -> Option<String> {
     (until > Timestamp::now()).then(|| format!("{until:.0}"))
 }
 
-pub(super) fn freeze(args: Freeze, printer: Printer) -> Result<(), Failure> {
+fn freeze(args: Freeze, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
         let now = Timestamp::now();
         let until = args.until.as_deref().map(|text| moment(text, now)).transpose()?;
