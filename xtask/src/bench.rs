@@ -2,6 +2,7 @@
 //! `cargo xtask bench node`: Pods as processes.
 //! `cargo xtask bench lab`: the lab family, from one decision to 100,000 instances.
 //! `cargo xtask bench group`: the group family, from a timer to 100,000 machines.
+//! `cargo xtask bench access`: the access family, reviews over HTTPS and what sessions cost.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,6 +36,11 @@ pub(crate) fn lab(root: &Path, arguments: &[String]) -> Result<()> {
 /// Runs the benchmark of the group family; a full run writes its figures into the document.
 pub(crate) fn group(root: &Path, arguments: &[String]) -> Result<()> {
     full_or_quick(root, "group", arguments)
+}
+
+/// Runs the benchmark of the access family; a full run writes its figures into the document.
+pub(crate) fn access(root: &Path, arguments: &[String]) -> Result<()> {
+    full_or_quick(root, "access", arguments)
 }
 
 fn full_or_quick(root: &Path, name: &str, arguments: &[String]) -> Result<()> {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use crate::process::{cargo, print_line, read, run as start};
-use crate::{browser, families, kube_env, sim, test, test_programs, tidy};
+use crate::{browser, families, kube_env, sim, test, test_programs, tidy, toy};
 
 struct Step {
     name: &'static str,
@@ -40,6 +40,12 @@ enum Action {
     Lab,
     /// Groups end to end, on both engines.
     Group,
+    /// Sessions end to end, on both engines.
+    Access,
+    /// What adding a family costs, and the tests of the one that is added.
+    Toy,
+    /// That family end to end, on both engines.
+    ToyWorld,
 }
 
 /// Tests of one target that need a real control plane.
@@ -56,6 +62,8 @@ const LANES: [&[&str]; 2] = [
     &["lab"],
     &[
         "group",
+        "access",
+        "toy-world",
         "kube-kubectl",
         "browser",
         "kube-conformance",
@@ -68,7 +76,7 @@ const LANES: [&[&str]; 2] = [
 /// So many steps are named as the slowest.
 const MAX_SLOWEST_STEPS: usize = 10;
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 20] = [
     Step { name: "fmt", action: Action::Format },
     Step { name: "tidy", action: Action::Tidy },
     Step { name: "clippy", action: Action::Lint },
@@ -78,6 +86,7 @@ const STEPS: [Step; 17] = [
     Step { name: "families", action: Action::Families },
     Step { name: "kube-env", action: Action::KubeEnv },
     Step { name: "sim", action: Action::Sim },
+    Step { name: "toy", action: Action::Toy },
     Step { name: "browser", action: Action::Browser },
     Step {
         name: "kube-conformance",
@@ -95,6 +104,8 @@ const STEPS: [Step; 17] = [
     Step { name: "kube-pods", action: Action::Kube(Suite { target: "pods", filter: "real_" }) },
     Step { name: "lab", action: Action::Lab },
     Step { name: "group", action: Action::Group },
+    Step { name: "access", action: Action::Access },
+    Step { name: "toy-world", action: Action::ToyWorld },
 ];
 
 /// Runs the steps, but for those that `--skip` names, or those alone that `--only` names.
@@ -296,6 +307,9 @@ impl StepContext<'_> {
             Action::Kube(suite) => self.test_with_kube(suite),
             Action::Lab => test_programs::test_lab_with_kube(self.root, &self.assets()?),
             Action::Group => test_programs::test_group(self.root, &self.assets()?, &[]),
+            Action::Access => test_programs::test_access(self.root, &self.assets()?, &[]),
+            Action::Toy => toy::check(self.root),
+            Action::ToyWorld => toy::test_world(self.root, &self.assets()?),
         }
     }
 
@@ -305,7 +319,9 @@ impl StepContext<'_> {
             &["--all-targets"][..],
             &["--test", test_programs::LAB],
             &["--test", test_programs::GROUP],
+            &["--test", test_programs::ACCESS],
             &["--test", "browser"],
+            &["--features", toy::FEATURES, "--lib", "--bins", "--test", toy::WORLD],
         ] {
             let mut command = cargo(self.root);
             command.args(["clippy", "--workspace"]).args(targets);

@@ -16,6 +16,7 @@ mod test;
 mod test_programs;
 mod tidy;
 mod timing;
+mod toy;
 mod upstream;
 mod worst_body;
 
@@ -35,6 +36,8 @@ usage: cargo xtask TASK
   cases FAMILY             which test covers which acceptance case of the family
   lab [FILTER]             the lab end to end: real mail, metrics and uploads beside the binary
   group [FILTER]           groups of machines end to end, on both engines
+  access [FILTER]          emergency permissions end to end, on both engines
+  toy                      what adding a family costs: counts it on the smallest one, and tests that
   browser [FILTER]         the pages that people see, in a real Chromium
   sim [SEEDS [DAYS]]       months of people and faults on a virtual clock: 200 seeds, 30 days
   worst-body [FILTER]      the worst 3 MiB body of every kind: under a second, under 200 MB
@@ -48,6 +51,7 @@ usage: cargo xtask TASK
   bench node [--quick]     measures Pods: start, end, and what they cost while idle
   bench lab [--quick]      measures the lab family: decisions, lateness, 100,000 instances
   bench group [--quick]    measures the group family: lateness, a roll, 100,000 machines
+  bench access [--quick]   measures the access family: reviews over HTTPS, 10,000 sessions
 ";
 
 fn main() -> ExitCode {
@@ -84,6 +88,10 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("group", rest) => {
             kube_env::ensure().and_then(|assets| test_programs::test_group(&root, &assets, rest))
         }
+        ("access", rest) => {
+            kube_env::ensure().and_then(|assets| test_programs::test_access(&root, &assets, rest))
+        }
+        ("toy", []) => kube_env::ensure().and_then(|assets| toy::run(&root, &assets)),
         ("browser", rest) => browser::test(&root, rest),
         ("sim", rest) => sim::run(&root, rest),
         ("worst-body", filter) => worst_body::run(&root, filter),
@@ -93,6 +101,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("bench", [what, rest @ ..]) if what == "node" => bench::node(&root, rest),
         ("bench", [what, rest @ ..]) if what == "lab" => bench::lab(&root, rest),
         ("bench", [what, rest @ ..]) if what == "group" => bench::group(&root, rest),
+        ("bench", [what, rest @ ..]) if what == "access" => bench::access(&root, rest),
         ("conformance", rest) => {
             let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
             match rest.as_slice() {

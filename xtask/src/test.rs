@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test that needs nothing but a C compiler and Python.
+//! `cargo xtask test`: every test that needs nothing but a C compiler, Python and Prometheus.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -20,6 +20,10 @@ const SKIPPED: &str = "skipped";
 pub(crate) fn all(root: &Path) -> Result<()> {
     if std::env::var("CI").is_ok_and(|value| value == "true") {
         return whole(root);
+    }
+    // What needs it says that it was skipped, where it cannot be had.
+    if let Err(error) = test_programs::ensure_prometheus(root) {
+        print_line(&format!("test: without Prometheus: {error:#}"));
     }
     run_all(root, None).map(drop)
 }

@@ -17,6 +17,8 @@ use crate::process::{cargo, print_line, run};
 pub(crate) const LAB: &str = "lab-world";
 /// The target of the groups' tests. They need kubectl and a control plane, and nothing else.
 pub(crate) const GROUP: &str = "group-world";
+/// The target of the tests of sessions. They need the same.
+pub(crate) const ACCESS: &str = "access-world";
 /// So many scenarios play side by side, however few cores there are: mostly they wait for time to
 /// pass.
 const TEST_THREADS: &str = "6";
@@ -50,6 +52,11 @@ pub(crate) fn test_group(root: &Path, assets: &Path, filter: &[String]) -> Resul
     run(with_kube(&mut suite(root, GROUP), assets).args(filter))
 }
 
+/// Runs the end-to-end tests of sessions, or those with the filter in their name.
+pub(crate) fn test_access(root: &Path, assets: &Path, filter: &[String]) -> Result<()> {
+    run(with_kube(&mut suite(root, ACCESS), assets).args(filter))
+}
+
 fn suite(root: &Path, target: &str) -> Command {
     let mut command = cargo(root);
     // With the features of the whole workspace, so that what the other tests built is used again.
@@ -58,7 +65,7 @@ fn suite(root: &Path, target: &str) -> Command {
     command
 }
 
-fn with_kube<'a>(command: &'a mut Command, assets: &Path) -> &'a mut Command {
+pub(crate) fn with_kube<'a>(command: &'a mut Command, assets: &Path) -> &'a mut Command {
     command.env("KUBEBUILDER_ASSETS", assets).env("SOJOURN_REQUIRE_KUBE", "1")
 }
 
