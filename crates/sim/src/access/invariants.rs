@@ -19,6 +19,8 @@ use crate::simulation::Checker;
 
 /// Clocks differ by so much at most, twice: of who saw a use and of who decides.
 const MAX_EARLY: SignedDuration = SignedDuration::from_secs(4);
+/// So late, at most, an end is seen after it was decided: it is written and watched for in between.
+const MAX_SEEN_LATE: SignedDuration = SignedDuration::from_secs(1);
 /// A replica that is killed loses at most so much of what it saw, with what a write that failed waits.
 const MAX_LOST: SignedDuration = SignedDuration::from_secs(75);
 /// So much of the time in which nobody can be asked may go unnoticed at its ends.
@@ -261,7 +263,8 @@ impl SessionChecker {
         let retain_for = life.terms.retain_for;
         self.deletions += 1;
         self.log.note(format!("{key} is deleted"));
-        if kept.is_none_or(|kept| kept.saturating_add(MAX_EARLY) < retain_for) {
+        let slack = MAX_EARLY + MAX_SEEN_LATE;
+        if kept.is_none_or(|kept| kept.saturating_add(slack) < retain_for) {
             let message = format!("it was kept for {kept:?} of {retain_for:#}");
             self.violated(Invariant::Retained, &key, message);
         }
