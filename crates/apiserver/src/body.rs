@@ -131,10 +131,21 @@ fn read_yaml(
     };
     // A text in memory is read faster than a stream, which is needed to stop after a first document.
     if let Some(text) = single_document(body) {
-        match serde_saphyr::from_str_with_options(text, options.clone()) {
-            Ok(Bounded(Ok(value))) => return Ok(value),
-            Ok(Bounded(Err(error))) => return Err(error.into()),
-            // There is none, or it was left before its end because it takes too much.
+        let mut exceeded = false;
+        let read = serde_saphyr::with_deserializer_from_str_with_options(
+            text,
+            options.clone(),
+            |deserializer| {
+                let read = Bounded::deserialize(deserializer)?;
+                exceeded = read.0.is_err();
+                Ok(read)
+            },
+        );
+        match read {
+            // It was left before its end, which is an error of its own to the reader; nothing is read again.
+            _ if exceeded => return Err(TooLarge.into()),
+            Ok(Bounded(read)) => return Ok(read?),
+            // There is no document, or something stands behind it.
             Err(
                 serde_saphyr::Error::Eof { .. } | serde_saphyr::Error::MultipleDocuments { .. },
             ) => {}
