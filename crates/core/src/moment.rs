@@ -36,7 +36,8 @@ pub fn times(span: SignedDuration, count: u32) -> SignedDuration {
 }
 
 /// A time in words: RFC 3339 in UTC, to the second.
-pub(crate) struct Utc(pub(crate) Timestamp);
+#[derive(Debug, Clone, Copy)]
+pub struct Utc(pub Timestamp);
 
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

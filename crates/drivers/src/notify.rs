@@ -41,8 +41,33 @@ pub struct Notice {
     /// The name of its template, one of its family's.
     pub template: &'static str,
     pub to: Recipient,
+    /// Others who are told the same, each with links of their own; the channels of a family that has such notices
+    /// make a notice of each ([`Notice::for_each`]).
+    pub copies: Vec<NoticeCopy>,
     pub facts: Facts,
     pub summary: Summary,
+}
+
+/// The same notice to somebody else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoticeCopy {
+    pub to: Recipient,
+    pub links: Vec<SignedLink>,
+}
+
+impl Notice {
+    /// One notice for everybody who is told, each with an id of its own, by which a receiver tells a repetition.
+    pub fn for_each(&self) -> impl Iterator<Item = Self> {
+        let first = Self { copies: Vec::new(), ..self.clone() };
+        let copies = self.copies.iter().enumerate().map(|(number, copy)| Self {
+            id: format!("{}.{}", self.id, number + 1),
+            to: copy.to.clone(),
+            copies: Vec::new(),
+            facts: Facts { links: copy.links.clone(), ..self.facts.clone() },
+            ..self.clone()
+        });
+        std::iter::once(first).chain(copies)
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

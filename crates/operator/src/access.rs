@@ -13,15 +13,18 @@
 //! | `report` | use, from the authorizer into the objects |
 //! | `canary` | whether use is seen at all |
 //! | `service` | what people do: request, approve, drop |
+//! | `page`, `link_action` | the same in a browser, and by links in mails |
 
 pub mod authorizer;
 mod caches;
 pub mod canary;
 mod condition;
 mod execute;
+mod link_action;
 mod metrics;
 mod notice;
 mod observe;
+mod page;
 pub mod policy;
 mod publish;
 mod reconcile;
@@ -48,6 +51,7 @@ use tokio::time::MissedTickBehavior;
 use self::authorizer::{AccessAuthorizer, AuthorizerOptions, DecisionMetrics, Hooks};
 use self::caches::{AccessCaches, read_state_of, read_usage_of};
 use self::canary::{Canary, CanaryKey, CanarySetup};
+use self::link_action::SessionLinkHandler;
 use self::metrics::TransitionCounts;
 use self::notice::AccessChannels;
 use self::policy::PolicyCache;
@@ -59,10 +63,13 @@ use crate::collector::CoverageRegistry;
 use crate::configuration::Configuration;
 use crate::driver::{ConfigWatcher, DriverConfig, DriverOptions, Drivers};
 use crate::event::Events;
-use crate::family::{Family, FamilyAuthorizer, FamilyWeb, ServedFamily, Setup, StartError};
+use crate::family::{
+    Family, FamilyAuthorizer, FamilyPages, FamilyWeb, ServedFamily, Setup, StartError,
+};
 use crate::frame::status::Definitions;
 use crate::frame::{Queue, Tasks, run};
 use crate::installation_key::InstallationKey;
+use crate::link::Links;
 use crate::metrics::Reconciles;
 use crate::outbox::{self, Outbox};
 use crate::replica::{ReplicaRegistry, silence};
@@ -109,6 +116,7 @@ struct AccessReplica {
     callers: Callers,
     canary_key: CanaryKey,
     service: AccessService,
+    links: Links,
     /// What the present term sends, while this replica leads.
     canary: Mutex<Option<Arc<Canary>>>,
 }
@@ -143,6 +151,7 @@ impl ServedAccess {
         let installation_key =
             InstallationKey::load(&client).await.map_err(StartError::InstallationKey)?;
         let canary_key = CanaryKey::new(&installation_key);
+        let links = Links::new(installation_key.links());
         let (clock, watching) = (setup.clock.clone(), setup.watching);
         let queue = Arc::new(Queue::new(clock.clone()));
         let caches = Arc::new(AccessCaches::new(queue.clone()));
@@ -224,6 +233,7 @@ impl ServedAccess {
             callers,
             canary_key,
             service,
+            links,
             canary,
         })))
     }
@@ -236,6 +246,11 @@ impl ServedAccess {
     /// What people do with sessions.
     pub fn service(&self) -> &AccessService {
         &self.0.service
+    }
+
+    /// What signs and reads the links in mails.
+    pub fn links(&self) -> &Links {
+        &self.0.links
     }
 
     /// Starts the controller, which writes with this client.
@@ -290,6 +305,8 @@ impl ServedAccess {
             drivers: replica.drivers.clone(),
             definitions,
             counts: TransitionCounts::new(&metrics),
+            links: replica.links.clone(),
+            web: replica.setup.web.clone(),
         });
         // Whoever led before may have been ended in the middle of a look.
         queue.restart();
@@ -463,9 +480,13 @@ impl ServedFamily for ServedAccess {
             family: NAME,
             gateway: None,
             reports: None,
-            link_handler: None,
+            link_handler: Some(Arc::new(SessionLinkHandler(self.0.service.clone()))),
             site: None,
             service: Some(service::router(self.0.service.clone())),
+            pages: Some(FamilyPages {
+                title: "Emergency permissions",
+                router: page::router(self.0.service.clone()),
+            }),
         })
     }
 

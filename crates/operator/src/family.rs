@@ -159,6 +159,17 @@ pub struct FamilyWeb {
     /// What people ask of it by HTTP, if anything: mounted (nested) under `/api/<family>`, behind the
     /// authenticator, with a [`FamilyCaller`] in the extensions of every request.
     pub service: Option<axum::Router>,
+    /// What people see of it in a browser, if anything.
+    pub pages: Option<FamilyPages>,
+}
+
+/// The pages of a family: mounted (nested) under `/<family>`, behind the authenticator, with a [`FamilyCaller`] in
+/// the extensions of every request.
+#[derive(Debug, Clone)]
+pub struct FamilyPages {
+    /// What the front page calls them.
+    pub title: &'static str,
+    pub router: axum::Router,
 }
 
 /// Who asks something of a family's service, as the API server reviewed them.

@@ -27,7 +27,6 @@ mod header;
 pub(crate) mod label;
 mod limits;
 mod location;
-pub(crate) mod page;
 mod report;
 mod splice;
 mod target;
@@ -61,12 +60,12 @@ pub use connection_activity::ActivityCallback;
 pub use limits::GatewayLimits;
 pub use report::{ReportServer, ReportVerifier};
 
+use crate::page::{self, Message};
 use access_review::{AccessReviews, AccessRight};
 use connection_activity::ConnectionActivity;
 use forward::{ForwardError, Forwarding};
 use header::ClientInfo;
 use limits::{ConnectionLimits, Permit};
-use page::Message;
 use target::{AccessTarget, LentObject};
 
 use crate::family::FamilyGateway;

@@ -44,6 +44,7 @@ pub mod metrics;
 pub mod notice;
 mod operation_queue;
 pub mod outbox;
+mod page;
 pub mod random;
 pub mod readiness;
 pub mod replica;

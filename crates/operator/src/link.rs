@@ -37,6 +37,17 @@ pub struct LinkSubject<'a> {
     pub key: &'a Key,
     /// Of the object that is meant: another one may have its name later.
     pub uid: &'a str,
+    /// Who gets it, as whom it acts; empty, if that makes no difference to what it does.
+    pub recipient: &'a str,
+    /// How often what it does was done to the object before, where the object counts that: a link acts once.
+    pub count: u32,
+}
+
+impl<'a> LinkSubject<'a> {
+    /// Of a link that acts as nobody in particular.
+    pub const fn of(family: &'a str, key: &'a Key, uid: &'a str) -> Self {
+        Self { family, key, uid, recipient: "", count: 0 }
+    }
 }
 
 /// What a link says.
@@ -46,6 +57,10 @@ pub struct LinkClaim {
     pub key: Key,
     /// Of the object that was meant: another one may have its name by now.
     pub uid: String,
+    /// Who got it, as whom it acts; empty, if that makes no difference to what it does.
+    pub recipient: String,
+    /// How often what it does had been done when it was made, where the object counts that.
+    pub count: u32,
     /// The code of what it does.
     pub verb: u8,
     pub expires: Timestamp,

@@ -1,4 +1,5 @@
-//! Own pages of the gateway and of signed links: plain HTML, escaped, with nothing from elsewhere.
+//! Own pages of the operator: plain HTML, escaped, with nothing from elsewhere. Here are the layout, which all have,
+//! and the pages of the gateway and of signed links; families bring templates of their own ([`environment`]).
 
 use std::sync::LazyLock;
 
@@ -18,20 +19,26 @@ const SCRIPT: &str = include_str!("page/waiting.js");
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
-    let mut environment = Environment::new();
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    for (name, text) in [
-        ("layout.html", include_str!("page/layout.html")),
+    let mut environment = environment(&[
         ("message.html", include_str!("page/message.html")),
         ("form.html", include_str!("page/form.html")),
         ("waiting.html", include_str!("page/waiting.html")),
-    ] {
-        environment.add_template(name, text).expect("the embedded templates can be parsed");
-    }
-    environment.add_global("style", STYLE);
+    ]);
     environment.add_global("script", SCRIPT);
     environment
 });
+
+/// Templates that can extend `layout.html`. Everything in them is escaped.
+pub(crate) fn environment(templates: &[(&'static str, &'static str)]) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    let layout = ("layout.html", include_str!("page/layout.html"));
+    for (name, text) in [layout].iter().chain(templates) {
+        environment.add_template(name, text).expect("the embedded templates can be parsed");
+    }
+    environment.add_global("style", STYLE);
+    environment
+}
 
 static CONTENT_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     let hash = |text: &str| STANDARD.encode(digest(&SHA256, text.as_bytes()));
@@ -126,7 +133,17 @@ pub(crate) fn wants_html(headers: &HeaderMap) -> bool {
 }
 
 fn html(status: StatusCode, template: &str, context: Value) -> Response {
-    let rendered = TEMPLATES.get_template(template).and_then(|template| template.render(context));
+    html_of(&TEMPLATES, status, template, context)
+}
+
+/// A page from templates of [`environment`].
+pub(crate) fn html_of(
+    environment: &Environment<'static>,
+    status: StatusCode,
+    template: &str,
+    context: Value,
+) -> Response {
+    let rendered = environment.get_template(template).and_then(|template| template.render(context));
     match rendered {
         Ok(text) => response(status, "text/html; charset=utf-8", text),
         Err(error) => {

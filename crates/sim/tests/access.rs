@@ -8,6 +8,10 @@ mod fixture;
 mod http;
 #[path = "access/idle.rs"]
 mod idle;
+#[path = "access/link.rs"]
+mod link;
+#[path = "access/page.rs"]
+mod page;
 #[path = "access/people.rs"]
 mod people;
 #[path = "access/replicas.rs"]

@@ -80,6 +80,16 @@ pub struct Routes {
     pub open: Router,
     /// What the origins of instances serve.
     pub instance: InstanceSite,
+    /// Which of these the front page leads to.
+    pub pages: Vec<FrontLink>,
+}
+
+/// A page that the front page leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FrontLink {
+    pub title: &'static str,
+    /// Within our origin.
+    pub path: String,
 }
 
 /// Guards what is mounted behind it. Clones share one state.
@@ -150,7 +160,7 @@ impl Authenticator {
         let signed_in = routes.signed_in.layer(from_fn_with_state(self.clone(), authenticate));
         let by_token =
             routes.by_token.layer(from_fn_with_state(self.clone(), authenticate_by_token));
-        pages::router(self)
+        pages::router(self, routes.pages)
             .merge(routes.open)
             .merge(signed_in)
             .merge(by_token)

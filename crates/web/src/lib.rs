@@ -30,7 +30,7 @@ mod sign_in;
 mod token;
 
 pub use authenticator::{
-    Authenticator, Caller, InstancePath, InstanceSite, Routes, Settings, SettingsError,
+    Authenticator, Caller, FrontLink, InstancePath, InstanceSite, Routes, Settings, SettingsError,
 };
 pub use cookie::RESERVED_COOKIES;
 pub use identity::{BearerToken, Clients, Credentials, Identity};

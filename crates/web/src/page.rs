@@ -15,6 +15,8 @@ use http::{HeaderMap, StatusCode};
 use minijinja::{AutoEscape, Environment, Value, context};
 use ring::digest::{SHA256, digest};
 
+use crate::authenticator::FrontLink;
+
 const STYLE: &str = include_str!("page/style.css");
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(|| {
@@ -41,13 +43,18 @@ static CONTENT_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
     .expect("a policy is plain ASCII")
 });
 
-pub(crate) fn front(name: &str, groups: &[String], form_token: &str) -> Response {
+pub(crate) fn front(
+    name: &str,
+    groups: &[String],
+    links: &[FrontLink],
+    form_token: &str,
+) -> Response {
     let groups = Value::from_iter(groups.iter().map(String::as_str));
-    html(
-        StatusCode::OK,
-        "front.html",
-        context! { title => "Signed in", name, groups, token => form_token },
-    )
+    let links = Value::from_iter(
+        links.iter().map(|link| context! { title => link.title, path => link.path.as_str() }),
+    );
+    let context = context! { title => "Signed in", name, groups, links, token => form_token };
+    html(StatusCode::OK, "front.html", context)
 }
 
 pub(crate) fn sign_in(name: &str) -> Response {
@@ -141,7 +148,13 @@ mod tests {
 
     #[tokio::test]
     async fn markup_in_names_is_text() {
-        let shown = text(front("<script>alert(1)</script>", &["a\"><b>".to_owned()], "t")).await;
+        let shown = text(front(
+            "<script>alert(1)</script>",
+            &["a\"><b>".to_owned()],
+            &[FrontLink { title: "<u>", path: "/a\"><b>".to_owned() }],
+            "t",
+        ))
+        .await;
         assert!(shown.contains("&lt;script&gt;alert(1)&lt;"), "{shown}");
         assert!(!shown.contains("<script") && !shown.contains("<b>"), "{shown}");
         let message = Message {

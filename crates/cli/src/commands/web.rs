@@ -21,8 +21,8 @@ use sojourn_operator::gateway::{
     self, Gateway, GatewayLimits, OriginUrls, ReportServer, User, Visitor,
 };
 use sojourn_web::{
-    Authenticator, Bound, Caller, Clients, Credentials, InstanceSite, Leader, ListenError,
-    Listener, RESERVED_COOKIES, Relay, Routes, Serving, Settings, SignIn,
+    Authenticator, Bound, Caller, Clients, Credentials, FrontLink, InstanceSite, Leader,
+    ListenError, Listener, RESERVED_COOKIES, Relay, Routes, Serving, Settings, SignIn,
 };
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -123,20 +123,35 @@ impl WebListener {
             path: Some(Arc::new(move |label| places.access_path(label))),
         };
         let signed_in = gateway.router().merge(services(families));
-        let routes = Routes { signed_in, by_token: minting, open, instance };
+        let pages = families.iter().filter_map(|family| {
+            Some(FrontLink {
+                title: family.pages.as_ref()?.title,
+                path: format!("/{}/", family.family),
+            })
+        });
+        let pages = pages.collect();
+        let routes = Routes { signed_in, by_token: minting, open, instance, pages };
         let serving = self.bound.serve(authenticator.router(routes));
         let following = tokio::spawn(follow_public_url(authenticator.clone(), configured));
         Ok(Some(WebServer { serving, gateway, authenticator, url, public_url, following }))
     }
 }
 
-/// What families serve people, each under `/api/<family>`. Whoever comes there is signed in, or shows a
+/// What families serve people, each under `/api/<family>`, and its pages under `/<family>`. Whoever comes there is signed in, or shows a
 /// token; what a browser sends with its cookie alone comes from our own pages, which the authenticator
 /// has seen to.
 fn services(families: &[FamilyWeb]) -> Router {
-    let named = |family: &FamilyWeb| Some((family.family, family.service.clone()?));
-    let nest = |router: Router, (name, service)| router.nest(&format!("/api/{name}"), service);
-    let all = families.iter().filter_map(named).fold(Router::new(), nest);
+    let all = families.iter().fold(Router::new(), |mut router, family| {
+        let name = family.family;
+        if let Some(service) = family.service.clone() {
+            router = router.nest(&format!("/api/{name}"), service);
+        }
+        match family.pages.clone() {
+            // A nested router has no address that ends with a slash, and relative links need one.
+            Some(pages) => router.nest_service(&format!("/{name}/"), pages.router),
+            None => router,
+        }
+    });
     all.layer(map_request(async |mut request: Request| {
         if let Some(caller) = request.extensions().get::<Caller>() {
             let caller = family_caller(caller);

@@ -1,6 +1,7 @@
 //! `sojourn up` with a browser in front of it, and the webhook that gets its notices.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -72,6 +73,16 @@ impl Fixture {
         self.web.port()
     }
 
+    /// Where the administrator's kubeconfig is.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.up.as_ref().expect("it runs").kubeconfig()
+    }
+
+    /// A folder for what a test needs.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The link that was printed at the start. It works once.
     pub(crate) fn link(&self) -> String {
         self.up.as_ref().expect("it runs").field("sign in")
@@ -116,7 +127,10 @@ async fn configure(objects: &Objects, notices: &Server) {
     let options = json!({
         "apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "sojourn", "namespace": SYSTEM},
-        "data": {"lab.yaml": options.to_string()},
+        "data": {
+            "lab.yaml": options.to_string(),
+            "access.yaml": "clusters: {local: {authorizedTTL: 0s}}\n",
+        },
     });
     objects.apply(&options).await;
 }

@@ -12,6 +12,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "what was skipped")]
 
+mod access;
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;
@@ -27,6 +28,9 @@ mod link;
 #[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
 mod objects;
 mod page;
+#[path = "../access/people.rs"]
+#[allow(dead_code, reason = "the tests of access, whose it is, use all of it")]
+mod people;
 #[path = "../lab/person.rs"]
 #[allow(dead_code, reason = "the tests of the lab, whose it is, use all of it")]
 mod person;

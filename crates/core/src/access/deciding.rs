@@ -120,7 +120,8 @@ fn initialise(builder: &mut Builder<'_>) {
 }
 
 fn record_request(builder: &mut Builder<'_>) {
-    builder.record("requested", NoticeKind::Requested, builder.session.created_at, None);
+    let (created_at, deadline) = (builder.session.created_at, builder.session.approval_deadline());
+    builder.record("requested", NoticeKind::Requested, created_at, Some(deadline));
 }
 
 /// It waits for somebody to approve it.

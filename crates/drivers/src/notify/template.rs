@@ -349,6 +349,7 @@ fn optional(text: Option<String>) -> Value {
 /// A notice with every fact.
 fn sample(set: &TemplateSet, template: &'static str) -> Notice {
     Notice {
+        copies: Vec::new(),
         id: "sample".to_owned(),
         template,
         to: Recipient { name: "Ada Lovelace".to_owned(), email: "ada@example.org".to_owned() },

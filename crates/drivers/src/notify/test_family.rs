@@ -85,6 +85,7 @@ pub(super) fn facts() -> Facts {
 /// With every fact.
 pub(super) fn notice(template: &'static str) -> Notice {
     Notice {
+        copies: Vec::new(),
         id: "0e1f.due-1.1794906000".to_owned(),
         template,
         to: Recipient { name: "Ada Lovelace".to_owned(), email: "ada@example.org".to_owned() },

@@ -1,7 +1,7 @@
 //! Execute: what was decided, as writes to the API. Nothing is decided here.
 
 use kube::Api;
-use sojourn_api::access::BreakglassSession;
+use sojourn_api::access::{AccessConfig, BreakglassSession};
 use sojourn_core::access::deciding::Effect;
 use sojourn_core::access::session::{NoticeKind, SessionState};
 use sojourn_core::notice::Notice;
@@ -9,6 +9,7 @@ use sojourn_core::notice::Notice;
 use super::notice::{self, NoticeContext};
 use super::reconcile::Access;
 use super::snapshot::SessionSnapshot;
+use crate::family::WebService;
 use crate::frame::RequestError;
 use crate::frame::write::{self, ObjectVersion};
 use crate::outbox::Attempt;
@@ -46,12 +47,20 @@ impl Access {
             approvers: snapshot.approvers(),
             state: next,
             usage: &snapshot.usage,
+            links: &self.links,
+            public_url: self.public_url(&snapshot.config),
             now: self.clock.now(),
         };
         let notice = notice::notice(recorded, &context);
         if self.outbox.attempt(&snapshot.key, notice) == Attempt::Busy {
             tracing::warn!(session = %snapshot.key, "too many notices wait; it is tried again later");
         }
+    }
+
+    /// Where people reach us, if anybody is served.
+    fn public_url(&self, config: &AccessConfig) -> Option<String> {
+        let WebService { gateway: served, public_url, .. } = &self.web;
+        config.public_url.clone().or_else(|| public_url.clone()).filter(|_| *served)
     }
 
     /// Deletes the very object that was looked at, if nobody has touched it since.

@@ -5,24 +5,28 @@ mod template_set;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use sojourn_api::access::{AccessConfig, BreakglassSession};
+use sojourn_core::access::act::Verb;
 use sojourn_core::access::escalation::Approvers;
 use sojourn_core::access::idle::idle_from;
 use sojourn_core::access::session::{NoticeKind, ReasonEnded, SessionState};
 use sojourn_core::access::usage::Usage;
 use sojourn_core::key::Key;
 use sojourn_core::notice::Notice as Recorded;
-use sojourn_drivers::notify::{Facts, Notice, ObjectName, Recipient, Summary};
+use sojourn_drivers::notify::{
+    Facts, Notice, NoticeCopy, ObjectName, Recipient, SignedLink, Summary,
+};
 
 pub(super) use self::channel::AccessChannels;
 pub(super) use self::template_set::TEMPLATES;
-use self::template_set::{ACTOR, CLUSTER, GROUP, REQUEST_REASON, USER, template};
-
-/// What stands between the addresses of a notice that goes to several people.
-pub(super) const ADDRESS_SEPARATOR: char = ',';
+use self::template_set::{
+    ACTOR, APPROVE, CLUSTER, DROP, EXTEND, GROUP, REJECT, REQUEST_REASON, USER, template,
+};
+use super::link_action::code;
+use crate::link::{LinkSubject, Links};
 
 /// What a notice is made from.
 #[derive(Debug)]
@@ -35,12 +39,30 @@ pub(crate) struct NoticeContext<'a> {
     /// What is known of it, with what was just decided.
     pub(crate) state: &'a SessionState,
     pub(crate) usage: &'a Usage,
+    pub(crate) links: &'a Links,
+    /// Where people reach us, if that is known.
+    pub(crate) public_url: Option<String>,
     pub(crate) now: Timestamp,
+}
+
+/// Somebody who is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Addressee {
+    address: String,
+    /// Who they are; nothing of an address that several people read.
+    user: Option<String>,
 }
 
 pub(crate) fn notice(recorded: &Recorded<NoticeKind>, context: &NoticeContext<'_>) -> Notice {
     let spec = &context.session.spec;
     let (reason, reason_time) = because(recorded.kind, context);
+    let mut told = addressees(recorded.kind, context).into_iter().map(|addressee| NoticeCopy {
+        links: links(recorded, context, addressee.user.as_deref()),
+        to: Recipient { name: addressee.user.unwrap_or_default(), email: addressee.address },
+    });
+    let first = told.next();
+    let copies: Vec<NoticeCopy> = told.collect();
+    let (to, first_links) = first.map(|copy| (copy.to, copy.links)).unwrap_or_default();
     let facts = Facts {
         object: ObjectName {
             kind: "BreakglassSession",
@@ -60,34 +82,54 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, context: &NoticeContext<'_
         deadline: recorded.deadline,
         remaining: recorded.deadline.map(|deadline| deadline.duration_since(context.now)),
         alert: recorded.alert,
-        url: None,
-        links: Vec::new(),
+        url: context.page(),
+        links: first_links,
         detail: context.state.ended_because.clone(),
     };
     Notice {
         id: recorded.id.as_str().to_owned(),
         template: template(recorded.kind),
-        to: recipient(recorded.kind, context),
+        to,
+        copies,
         summary: summary(recorded.kind, &facts),
         facts,
     }
 }
 
-/// Whom it goes to: approvers are asked, and the user is told everything else. Without an address, nobody.
-fn recipient(kind: NoticeKind, context: &NoticeContext<'_>) -> Recipient {
+impl NoticeContext<'_> {
+    /// The session's page.
+    fn page(&self) -> Option<String> {
+        let base = self.public_url.as_deref()?.trim_end_matches('/');
+        Some(format!("{base}{}", super::page::session_path(self.key)))
+    }
+}
+
+/// Whom it goes to: approvers are asked, and the user is told everything else. Whoever has no address is not among
+/// them.
+fn addressees(kind: NoticeKind, context: &NoticeContext<'_>) -> Vec<Addressee> {
     let config = context.config;
-    let user = context.session.spec.user.as_str();
     match kind {
         NoticeKind::Requested => {
-            let approvers = context.approvers.as_ref();
-            let users = approvers.into_iter().flat_map(|approvers| &approvers.users);
-            let groups = approvers.into_iter().flat_map(|approvers| &approvers.groups);
-            let users = users.filter_map(|user| config.address_of_user(user));
-            let groups = groups.filter_map(|group| config.address_of_group(group));
-            let all: BTreeSet<&str> = users.chain(groups).collect();
-            let separator = ADDRESS_SEPARATOR.to_string();
-            let email = all.into_iter().collect::<Vec<_>>().join(&separator);
-            Recipient { name: String::new(), email }
+            let mut all: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+            let Some(approvers) = &context.approvers else { return Vec::new() };
+            for user in &approvers.users {
+                if let Some(address) = config.address_of_user(user) {
+                    let known = all.entry(address).or_insert(Some(user));
+                    // Of two who share an address nobody knows who reads it.
+                    *known = known.filter(|known| known == user);
+                }
+            }
+            for group in &approvers.groups {
+                if let Some(address) = config.address_of_group(group) {
+                    all.insert(address, None);
+                }
+            }
+            let all = all.into_iter();
+            all.map(|(address, user)| Addressee {
+                address: address.to_owned(),
+                user: user.map(str::to_owned),
+            })
+            .collect()
         }
         NoticeKind::Approved
         | NoticeKind::Rejected
@@ -96,9 +138,51 @@ fn recipient(kind: NoticeKind, context: &NoticeContext<'_>) -> Recipient {
         | NoticeKind::ExpiryWarning
         | NoticeKind::IdleExpired
         | NoticeKind::Expired => {
-            let email = config.address_of_user(user).unwrap_or_default().to_owned();
-            Recipient { name: user.to_owned(), email }
+            let user = &context.session.spec.user;
+            let address = config.address_of_user(user);
+            let told = address
+                .map(|address| Addressee { address: address.to_owned(), user: Some(user.clone()) });
+            told.into_iter().collect()
         }
+    }
+}
+
+/// What somebody who is told can do by a click. They hold until what the notice speaks of; whoever shares their address
+/// with others signs in instead, at the session's page.
+fn links(
+    recorded: &Recorded<NoticeKind>,
+    context: &NoticeContext<'_>,
+    user: Option<&str>,
+) -> Vec<SignedLink> {
+    let offered = offered(recorded.kind, context);
+    let sign = |verb: Verb| {
+        let public_url = context.public_url.as_deref().filter(|_| offered.contains(&verb))?;
+        let subject = LinkSubject {
+            family: super::NAME,
+            key: context.key,
+            uid: context.session.metadata.uid.as_deref().unwrap_or_default(),
+            recipient: user?,
+            count: context.state.extensions,
+        };
+        Some(context.links.sign(public_url, subject, code(verb), recorded.deadline?))
+    };
+    let link = |(name, verb)| SignedLink { name, url: sign(verb) };
+    [(APPROVE, Verb::Approve), (REJECT, Verb::Reject), (EXTEND, Verb::Extend), (DROP, Verb::Drop)]
+        .map(link)
+        .into()
+}
+
+fn offered(kind: NoticeKind, context: &NoticeContext<'_>) -> Vec<Verb> {
+    match kind {
+        NoticeKind::Requested => vec![Verb::Approve, Verb::Reject],
+        NoticeKind::IdleWarning | NoticeKind::ExpiryWarning => {
+            let extension = context.session.spec.extension.as_ref();
+            let max = extension.map_or(0, |extension| u32::try_from(extension.max).unwrap_or(0));
+            let extend = (context.state.extensions < max).then_some(Verb::Extend);
+            extend.into_iter().chain([Verb::Drop]).collect()
+        }
+        NoticeKind::Approved | NoticeKind::Activated => vec![Verb::Drop],
+        NoticeKind::Rejected | NoticeKind::IdleExpired | NoticeKind::Expired => Vec::new(),
     }
 }
 

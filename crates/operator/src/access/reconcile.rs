@@ -19,8 +19,10 @@ use crate::collector::CoverageRegistry;
 use crate::configuration::Configuration;
 use crate::driver::Drivers;
 use crate::event::Events;
+use crate::family::WebService;
 use crate::frame::status::Definitions;
 use crate::frame::{Class, Reconciler, RequestError, Target};
+use crate::link::Links;
 use crate::outbox::Outbox;
 use crate::replica::ReplicaRegistry;
 
@@ -41,6 +43,9 @@ pub(crate) struct Access {
     pub(crate) drivers: Arc<Drivers>,
     pub(crate) definitions: Arc<Definitions>,
     pub(crate) counts: TransitionCounts,
+    pub(crate) links: Links,
+    /// What this process serves people.
+    pub(crate) web: WebService,
 }
 
 impl std::fmt::Debug for Access {

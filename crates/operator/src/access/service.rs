@@ -25,6 +25,7 @@ use sojourn_core::access::refusal::Refusal;
 use sojourn_core::access::request::{ExistingSession, NewSession, Request, request, session_name};
 use sojourn_core::access::session::{SessionState, State};
 use sojourn_core::key::Key;
+use sojourn_core::term::words;
 
 use super::caches::{AccessCaches, read_state_of};
 use super::transition::{self, Transition};
@@ -38,11 +39,14 @@ use crate::frame::status::Definitions;
 use crate::frame::write::ObjectVersion;
 
 pub use self::http::router;
+pub(super) use self::http::{only_known_callers, read_duration, state_named};
 
 /// Label of a session: a hash of its user, by which the sessions of one are listed.
 const USER_LABEL: &str = "access.sojourn.dev/user";
 /// So often somebody who lost a race reads again.
 const MAX_ATTEMPTS: u32 = 8;
+/// So many choices a form has.
+const MAX_OFFERS: usize = 500;
 /// So long a session that was just created may take until somebody has looked at it.
 const FIRST_LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -211,8 +215,17 @@ impl AccessService {
         verb: Verb,
         said: Option<&str>,
     ) -> Result<BreakglassSession, ServiceError> {
+        self.act_as_expected(Act { person, key, verb, said, expected: None }).await
+    }
+
+    /// The same, if the session is as whoever acts expects it.
+    pub(super) async fn act_as_expected(
+        &self,
+        asked: Act<'_>,
+    ) -> Result<BreakglassSession, ServiceError> {
+        let Act { person, key, verb, .. } = asked;
         for attempt in 0..MAX_ATTEMPTS {
-            let decided = self.decide(person, key, verb, said).await?;
+            let decided = self.decide(asked).await?;
             let Decided { object, acted, was_new } = decided;
             let next = match acted {
                 // The controller has not looked at it yet.
@@ -247,14 +260,12 @@ impl AccessService {
     }
 
     /// Reads a session as it is now, and decides what somebody makes of it.
-    async fn decide(
-        &self,
-        person: &Person,
-        key: &Key,
-        verb: Verb,
-        said: Option<&str>,
-    ) -> Result<Decided, ServiceError> {
+    async fn decide(&self, asked: Act<'_>) -> Result<Decided, ServiceError> {
+        let Act { person, key, verb, said, expected } = asked;
         let object = self.get(key).await?;
+        if let Some(expected) = expected {
+            expected.check(&object, key)?;
+        }
         let approvers = self.approvers(&object).await?;
         let read = session(&object).map_err(|problems| {
             let words = format!("the session cannot be read: {problems}");
@@ -268,7 +279,8 @@ impl AccessService {
 
     /// Whether somebody may do that to a session, whatever they say about it and whatever its state.
     async fn may_act(&self, person: &Person, key: &Key, verb: Verb) -> Result<(), ServiceError> {
-        match self.decide(person, key, verb, None).await?.acted {
+        let asked = Act { person, key, verb, said: None, expected: None };
+        match self.decide(asked).await?.acted {
             Err(refusal @ Refusal::Forbidden(_)) => Err(ServiceError::refused(refusal)),
             Ok(_) | Err(_) => Ok(()),
         }
@@ -288,6 +300,46 @@ impl AccessService {
             .filter(|(key, object)| self.may_see(person, key, object))
             .map(|(_, object)| object)
             .collect()
+    }
+
+    /// A session that somebody may see, with what they may do to it now.
+    pub(super) fn visible(&self, person: &Person, key: &Key) -> Option<VisibleSession> {
+        let object = self.caches.get(key)?;
+        if !self.may_see(person, key, &object) {
+            return None;
+        }
+        let approvers = self.caches.escalation(key, &object);
+        let approvers = approvers.and_then(|one| escalation(&one).ok()).map(|one| one.approvers);
+        let now = self.clock.now();
+        let may = |verb: &Verb| {
+            let Ok(read) = session(&object) else { return false };
+            let state = read_state_of(&object);
+            act(*verb, person, None, &read, state, approvers.as_ref(), now).is_ok()
+        };
+        let verbs = Verb::ALL.into_iter().filter(may).collect();
+        Some(VisibleSession { object, verbs })
+    }
+
+    /// What somebody may ask for, in the order of names.
+    pub(super) fn offers(&self, person: &Person) -> Vec<Offer> {
+        let mut offers = Vec::new();
+        for key in self.caches.escalations.keys() {
+            let Some(read) = self.caches.escalations.get(&key) else { continue };
+            let Ok(object) = read.as_ref().as_ref() else { continue };
+            let Ok(offered) = escalation(object) else { continue };
+            let clusters = offered.allowed.clusters.iter();
+            let allowed = clusters.filter(|cluster| person.is_allowed(&offered.allowed, cluster));
+            offers.extend(allowed.map(|cluster| Offer {
+                namespace: key.namespace.to_string(),
+                escalation: offered.name.clone(),
+                group: offered.escalated_group.clone(),
+                cluster: cluster.clone(),
+                at_most: words(offered.terms.max_valid_for),
+            }));
+        }
+        offers.sort_unstable();
+        offers.truncate(MAX_OFFERS);
+        offers
     }
 
     fn may_see(&self, person: &Person, key: &Key, object: &BreakglassSession) -> bool {
@@ -318,7 +370,7 @@ impl AccessService {
         looked.ok().flatten().unwrap_or(created)
     }
 
-    async fn get(&self, key: &Key) -> Result<BreakglassSession, ServiceError> {
+    pub(super) async fn get(&self, key: &Key) -> Result<BreakglassSession, ServiceError> {
         let api: Api<BreakglassSession> = Api::namespaced(self.client.clone(), &key.namespace);
         let found = api.get_opt(&key.name).await;
         let found = found.map_err(|error| ServiceError::of("read the session", &error))?;
@@ -355,7 +407,7 @@ impl AccessService {
     }
 
     /// Who approves a session, as its escalation says now; nobody, if that is gone.
-    async fn approvers(
+    pub(super) async fn approvers(
         &self,
         object: &BreakglassSession,
     ) -> Result<Option<Approvers>, ServiceError> {
@@ -400,12 +452,78 @@ impl AccessService {
     }
 }
 
+/// What somebody does, and to which session.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Act<'a> {
+    pub(super) person: &'a Person,
+    pub(super) key: &'a Key,
+    pub(super) verb: Verb,
+    /// Their reason.
+    pub(super) said: Option<&'a str>,
+    pub(super) expected: Option<Expected<'a>>,
+}
+
+/// What a session must still be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected<'a> {
+    pub(super) uid: &'a str,
+    /// How often it was extended: whoever extends it by a link does so once.
+    pub(super) extensions: u32,
+}
+
+impl Expected<'_> {
+    fn check(self, object: &BreakglassSession, key: &Key) -> Result<(), ServiceError> {
+        if object.uid().as_deref() != Some(self.uid) {
+            return Err(ServiceError::NotFound(key.clone()));
+        }
+        if read_state_of(object).extensions > self.extensions {
+            let words = "the session was extended in the meantime".to_owned();
+            return Err(ServiceError::refused(Refusal::Conflict(words)));
+        }
+        Ok(())
+    }
+}
+
 /// What somebody's act comes to.
 struct Decided {
     object: BreakglassSession,
     acted: Result<SessionState, Refusal>,
     /// The controller has not looked at it yet.
     was_new: bool,
+}
+
+/// A session that somebody may see.
+#[derive(Debug)]
+pub(super) struct VisibleSession {
+    pub(super) object: BreakglassSession,
+    /// What they may do to it now.
+    pub(super) verbs: Vec<Verb>,
+}
+
+/// What somebody may ask for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Offer {
+    pub(super) namespace: String,
+    pub(super) escalation: String,
+    pub(super) cluster: String,
+    pub(super) group: String,
+    /// For how long, in words.
+    pub(super) at_most: String,
+}
+
+impl Offer {
+    /// As a form names it. A group may have a slash in its name, the others have none.
+    pub(super) fn value(&self) -> String {
+        let Self { namespace, escalation, cluster, group, .. } = self;
+        format!("{namespace}/{escalation}/{cluster}/{group}")
+    }
+
+    pub(super) fn parse(value: &str) -> Option<Self> {
+        let mut parts = value.splitn(4, '/').map(str::to_owned);
+        let (namespace, escalation) = (parts.next()?, parts.next()?);
+        let (cluster, group) = (parts.next()?, parts.next()?);
+        Some(Self { namespace, escalation, cluster, group, at_most: String::new() })
+    }
 }
 
 /// Which sessions are listed.

@@ -19,9 +19,9 @@ use http::header::{AUTHORIZATION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use sojourn_core::key::Key;
 use tokio::time::Instant;
 
-use super::page::Message;
 use super::target::LentObject;
 use crate::family::FamilyReports;
+use crate::page::Message;
 
 /// How many reports of one instance are taken at once, and how soon one more.
 const BURST: u32 = 10;

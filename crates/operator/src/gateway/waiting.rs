@@ -9,9 +9,9 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::backend::Backend;
-use super::page;
 use super::target::{self, AccessTarget};
 use super::{Gateway, not_found, too_many_connections};
+use crate::page;
 
 pub(super) async fn wait(State(gateway): State<Gateway>, request: Request) -> Response {
     let (parts, _) = request.into_parts();

@@ -70,7 +70,7 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, context: &NoticeContext<'_
         let end = recorded
             .deadline
             .unwrap_or_else(|| context.now.saturating_add(LINK_LIFE).unwrap_or(context.now));
-        let subject = LinkSubject { family: "lab", key: context.key, uid };
+        let subject = LinkSubject::of("lab", context.key, uid);
         Some(context.links.sign(public_url, subject, action.code(), end))
     };
     let (reason, reason_time) = because(recorded.kind, context.state);
@@ -101,6 +101,7 @@ pub(crate) fn notice(recorded: &Recorded<NoticeKind>, context: &NoticeContext<'_
         detail: detail(recorded.kind, context.state),
     };
     Notice {
+        copies: Vec::new(),
         id: recorded.id.as_str().to_owned(),
         template: template.name(),
         to,

@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use super::{
     LinkClaim, LinkError, LinkHandler, LinkHandlers, LinkOutcome, LinkStatus, Links, Now, wire,
 };
-use crate::gateway::page::{self, Message};
+use crate::page::{self, Message};
 
 /// The form has one short field.
 const MAX_FORM_BYTES: usize = 4 << 10;

@@ -6,7 +6,11 @@
 //! | 1              | what it does                                    |
 //! | 8              | when it ends: seconds since 1970, big-endian    |
 //! | 2 + n, 4 times | family, namespace, name, uid: length, then text |
+//! | 4              | of version 3: how often it had been done        |
+//! | 2 + n          | of version 3: who gets it: length, then text    |
 //! | 32             | HMAC-SHA256                                     |
+//!
+//! What has neither of the two is of version 2.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -16,7 +20,10 @@ use sojourn_core::key::Key;
 
 use super::{LinkClaim, LinkError, LinkSubject};
 
-const VERSION: u8 = 2;
+/// Of a link that acts as nobody in particular.
+const PLAIN: u8 = 2;
+/// Of one that acts as whoever it was sent to.
+const PERSONAL: u8 = 3;
 const SIGNATURE_BYTES: usize = 32;
 /// Names and uids of Kubernetes are far shorter together.
 const MAX_TOKEN_BYTES: usize = 2048;
@@ -26,20 +33,29 @@ const FORM_CONTEXT: &[u8] = b"sojourn form\0";
 
 pub(super) fn encode(
     signer: &hmac::Key,
-    LinkSubject { family, key, uid }: LinkSubject<'_>,
+    LinkSubject { family, key, uid, recipient, count }: LinkSubject<'_>,
     verb: u8,
     expires: Timestamp,
 ) -> String {
-    let mut bytes = vec![VERSION, verb];
+    let personal = !recipient.is_empty() || count > 0;
+    let mut bytes = vec![if personal { PERSONAL } else { PLAIN }, verb];
     bytes.extend(expires.as_second().to_be_bytes());
     for text in [family, &*key.namespace, &*key.name, uid] {
-        // No name of Kubernetes is longer; one that were would give a link that cannot be read.
-        bytes.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
-        bytes.extend(text.as_bytes());
+        push_text(&mut bytes, text);
+    }
+    if personal {
+        bytes.extend(count.to_be_bytes());
+        push_text(&mut bytes, recipient);
     }
     let signature = sign(signer, LINK_CONTEXT, &bytes);
     bytes.extend(signature.as_ref());
     URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// No name of Kubernetes is longer than can be said; one that were would give a link that cannot be read.
+fn push_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
+    bytes.extend(text.as_bytes());
 }
 
 pub(super) fn decode(signer: &hmac::Key, token: &str) -> Result<LinkClaim, LinkError> {
@@ -47,7 +63,7 @@ pub(super) fn decode(signer: &hmac::Key, token: &str) -> Result<LinkClaim, LinkE
         return Err(LinkError::Malformed);
     }
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| LinkError::Malformed)?;
-    if bytes.first().is_some_and(|version| *version != VERSION) {
+    if bytes.first().is_some_and(|version| ![PLAIN, PERSONAL].contains(version)) {
         return Err(LinkError::Version);
     }
     let length = bytes.len().checked_sub(SIGNATURE_BYTES).ok_or(LinkError::Malformed)?;
@@ -75,23 +91,34 @@ fn sign(signer: &hmac::Key, what: &[u8], bytes: &[u8]) -> hmac::Tag {
 }
 
 fn parse(said: &[u8], signature: &[u8]) -> Option<LinkClaim> {
-    let (&[_, verb], rest) = said.split_first_chunk()?;
+    let (&[version, verb], rest) = said.split_first_chunk()?;
     let (seconds, mut rest) = rest.split_first_chunk()?;
-    let mut text = || {
-        let (length, after) = rest.split_first_chunk()?;
-        let (text, after) = after.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    let family = take_text(&mut rest)?;
+    let key = Key::new(take_text(&mut rest)?, take_text(&mut rest)?);
+    let uid = take_text(&mut rest)?;
+    let (mut count, mut recipient) = (0, String::new());
+    if version == PERSONAL {
+        let (number, after) = rest.split_first_chunk()?;
         rest = after;
-        String::from_utf8(text.to_vec()).ok()
-    };
-    let (family, namespace, name) = (text()?, text()?, text()?);
-    let uid = text()?;
+        count = u32::from_be_bytes(*number);
+        recipient = take_text(&mut rest)?;
+    }
     let claim = LinkClaim {
         family,
-        key: Key::new(namespace, name),
+        key,
         uid,
+        recipient,
+        count,
         verb,
         expires: Timestamp::from_second(i64::from_be_bytes(*seconds)).ok()?,
         id: URL_SAFE_NO_PAD.encode(&signature[..SIGNATURE_BYTES / 2]),
     };
     rest.is_empty().then_some(claim)
+}
+
+fn take_text(rest: &mut &[u8]) -> Option<String> {
+    let (length, after) = rest.split_first_chunk()?;
+    let (text, after) = after.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    *rest = after;
+    String::from_utf8(text.to_vec()).ok()
 }

@@ -44,6 +44,7 @@ fn notice(name: &str, warning: bool) -> Notice {
     let object = ObjectName { kind: "Loan", namespace: "ns".to_owned(), name: name.to_owned() };
     let sentence = "It is due tomorrow".to_owned();
     Notice {
+        copies: Vec::new(),
         id: "u-1.due".to_owned(),
         template: "due",
         to: Recipient::default(),

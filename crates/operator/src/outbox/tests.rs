@@ -69,6 +69,7 @@ fn key(name: &str) -> Key {
 
 fn notice(id: &str) -> Notice {
     Notice {
+        copies: Vec::new(),
         id: id.to_owned(),
         template: "stopped",
         to: Recipient::default(),

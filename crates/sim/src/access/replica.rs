@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use axum::Router;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
@@ -33,6 +34,21 @@ use crate::cluster::watch_settings;
 use crate::process::Program;
 use crate::record::SharedRecord;
 use crate::simulation::{Checker as _, Replica, SimulationParts};
+
+/// Where people reach the replicas.
+pub const PUBLIC_URL: &str = "https://sojourn.example.org";
+
+/// What a replica shows people in a browser, as `cli` mounts it.
+fn pages(served: &ServedAccess, clock: &SkewedClock) -> Router {
+    let Some(web) = served.web() else { return Router::new() };
+    let clock = clock.clone();
+    let handlers = web.link_handler.into_iter().map(|handler| (web.family, handler)).collect();
+    let links = served.links().router(handlers, Arc::new(move || clock.now()));
+    match web.pages {
+        Some(pages) => links.nest_service(&format!("/{}/", web.family), pages.router),
+        None => links,
+    }
+}
 
 /// The clock of one machine.
 #[derive(Debug, Clone)]
@@ -74,6 +90,8 @@ struct Endpoint {
     name: String,
     authorizer: AccessAuthorizer,
     service: AccessService,
+    /// Pages, and the links in mails.
+    pages: Router,
     clock: SkewedClock,
 }
 
@@ -124,6 +142,11 @@ impl Surroundings {
         replicas.get(index).map(|one| one.service.clone())
     }
 
+    /// The pages of one of the replicas that are up, and what links in mails lead to.
+    pub fn pages(&self) -> Option<Router> {
+        self.replicas().first().map(|one| one.pages.clone())
+    }
+
     fn replicas(&self) -> MutexGuard<'_, Vec<Endpoint>> {
         self.0.replicas.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -145,7 +168,11 @@ impl Surroundings {
             clock: Arc::new(clock.clone()),
             watching,
             driver_factory: Arc::new(self.clone()),
-            web: WebService::default(),
+            web: WebService {
+                gateway: true,
+                reports: false,
+                public_url: Some(PUBLIC_URL.to_owned()),
+            },
             own_program: ProgramPath("/sojourn".to_owned()),
             limits: Limits::default(),
             metrics: Metrics::default(),
@@ -158,6 +185,7 @@ impl Surroundings {
             name: name.clone(),
             authorizer: served.authorizer().clone(),
             service: served.service().clone(),
+            pages: pages(&served, &clock),
             clock,
         };
         self.replicas().push(endpoint);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
@@ -181,6 +182,16 @@ impl AccessSimulation {
             self.pass(Duration::from_secs(1)).await;
         }
         panic!("no replica serves");
+    }
+
+    /// The pages that people see, and what links in mails lead to.
+    ///
+    /// # Panics
+    /// If no replica comes up.
+    pub async fn pages(&self) -> Router {
+        // Whoever serves one serves the other.
+        self.service().await;
+        self.drivers.pages().expect("a replica serves")
     }
 
     /// Somebody asks for the group.

@@ -1,5 +1,6 @@
 //! The pages of our own origin: the front page, signing in, signing out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -11,7 +12,7 @@ use axum::routing::{get, post};
 use http::header::{HeaderValue, LOCATION, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 
-use super::{Authenticator, CheckedRequest, OwnedMessage, refused};
+use super::{Authenticator, CheckedRequest, FrontLink, OwnedMessage, refused};
 use crate::cookie;
 use crate::origin::{self, Refusal, Site};
 use crate::page::{self, Message};
@@ -22,9 +23,10 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Our forms have one short field.
 const MAX_FORM_BYTES: usize = 4 << 10;
 
-pub(super) fn router(authenticator: &Authenticator) -> Router {
+pub(super) fn router(authenticator: &Authenticator, links: Vec<FrontLink>) -> Router {
+    let links = Arc::new(links);
     Router::new()
-        .route("/", get(front))
+        .route("/", get(move |request| front(request, links.clone())))
         .route("/sign-in/{secret}", get(ask).post(accept))
         .route("/sign-out", post(sign_out))
         .route("/sign-out-everywhere", post(sign_out_everywhere))
@@ -48,10 +50,10 @@ async fn own_page(request: Request, next: Next) -> Response {
     response
 }
 
-async fn front(request: Request) -> Response {
+async fn front(request: Request, links: Arc<Vec<FrontLink>>) -> Response {
     match request.extensions().get::<CheckedRequest>() {
         Some(CheckedRequest { session: Some((session, identity)), .. }) => {
-            page::front(&identity.name, &identity.groups, session.form_token.reveal())
+            page::front(&identity.name, &identity.groups, &links, session.form_token.reveal())
         }
         Some(checked) => super::unknown(&request, checked.sender),
         None => internal_error().answer(request.headers()),

@@ -9,7 +9,6 @@ use kube::Resource as _;
 use sojourn_core::key::Key;
 use sojourn_drivers::notify::{Channel, Notice, SendError};
 
-use super::ADDRESS_SEPARATOR;
 use crate::access::caches::AccessCaches;
 use crate::event::Events;
 use crate::notice::EventChannel;
@@ -86,20 +85,11 @@ impl Channel for AddressedChannel {
 
     fn send<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), SendError>> {
         async move {
-            let addresses: Vec<&str> =
-                notice.to.email.split(ADDRESS_SEPARATOR).filter(|one| !one.is_empty()).collect();
-            if addresses.is_empty() {
+            if notice.to.email.is_empty() {
                 return self.events.send(notice).await;
             }
-            let several = addresses.len() > 1;
             let (mut accepted, mut refused) = (false, Ok(()));
-            for (number, address) in addresses.into_iter().enumerate() {
-                let mut one = notice.clone();
-                one.to.email = address.to_owned();
-                // A receiver tells a repetition by its id.
-                if several {
-                    one.id = format!("{}.{number}", notice.id);
-                }
+            for one in notice.for_each() {
                 match self.send_to(&one).await {
                     Ok(()) => accepted = true,
                     Err(error) => refused = Err(error),

@@ -5,10 +5,13 @@
 //! |---|---|
 //! | `session`, `group`, `cluster`, `user`, `request_reason` | what was asked for, by whom and why |
 //! | `actor` | who approved, rejected or ended it |
+//! | `approve`, `reject`, `extend`, `drop` | signed links |
 
 use jiff::{SignedDuration, Timestamp};
 use sojourn_core::access::session::NoticeKind;
-use sojourn_drivers::notify::{BuiltIn, Facts, ObjectName, TemplateSet, TextValue};
+use sojourn_drivers::notify::{
+    BuiltIn, Facts, LinkValue, ObjectName, SignedLink, TemplateSet, TextValue,
+};
 
 /// The name of a kind's files, without the ending.
 pub(super) const fn template(kind: NoticeKind) -> &'static str {
@@ -29,6 +32,10 @@ pub(super) const CLUSTER: &str = "cluster";
 pub(super) const USER: &str = "user";
 pub(super) const REQUEST_REASON: &str = "request_reason";
 pub(super) const ACTOR: &str = "actor";
+pub(super) const APPROVE: &str = "approve";
+pub(super) const REJECT: &str = "reject";
+pub(super) const EXTEND: &str = "extend";
+pub(super) const DROP: &str = "drop";
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {
@@ -52,7 +59,12 @@ pub(in crate::access) static TEMPLATES: TemplateSet = TemplateSet {
         TextValue { name: REQUEST_REASON, label: Some("Reason") },
         TextValue { name: ACTOR, label: None },
     ],
-    links: &[],
+    links: &[
+        LinkValue { name: APPROVE, label: "approve it" },
+        LinkValue { name: REJECT, label: "reject it" },
+        LinkValue { name: EXTEND, label: "extend it" },
+        LinkValue { name: DROP, label: "give it back now, I am done" },
+    ],
     templates: built_in![
         "requested",
         "approved",
@@ -88,7 +100,12 @@ pub(super) fn sample() -> Facts {
         remaining: Some(SignedDuration::from_mins(5)),
         alert: Some((1, 1)),
         url: Some("https://sojourn.example.org/".to_owned()),
-        links: Vec::new(),
+        links: [APPROVE, REJECT, EXTEND, DROP]
+            .map(|name| SignedLink {
+                name,
+                url: Some(format!("https://sojourn.example.org/notice/{name}")),
+            })
+            .into(),
         detail: Some("it is over".to_owned()),
     }
 }

@@ -40,7 +40,7 @@ pub fn router(service: AccessService) -> Router {
 }
 
 /// The same routes for those whom somebody has reviewed.
-pub(super) fn only_known_callers(routes: Router) -> Router {
+pub(in crate::access) fn only_known_callers(routes: Router) -> Router {
     routes.layer(middleware::from_fn(known_callers))
 }
 
@@ -114,7 +114,7 @@ async fn create(
             cluster: cluster.clone(),
             group: group.clone(),
             reason: reason.clone(),
-            duration: body.duration.as_deref().map(duration).transpose()?,
+            duration: body.duration.as_deref().map(read_duration).transpose()?,
             scheduled_start: body.scheduled_start_time.as_deref().map(time).transpose()?,
             escalation: escalation.clone(),
         };
@@ -182,7 +182,7 @@ async fn list(
 }
 
 /// A state by its name, in any case.
-fn state_named(name: &str) -> Result<State, String> {
+pub(in crate::access) fn state_named(name: &str) -> Result<State, String> {
     let found = State::ALL.into_iter().find(|state| state.as_str().eq_ignore_ascii_case(name));
     found.ok_or_else(|| {
         let known = State::ALL.map(State::as_str).join(", ");
@@ -194,7 +194,8 @@ fn read<T: for<'de> Deserialize<'de>>(body: &[u8]) -> Result<T, String> {
     serde_json::from_slice(body).map_err(|error| format!("the body cannot be read: {error}"))
 }
 
-fn duration(text: &str) -> Result<jiff::SignedDuration, String> {
+/// A time that is asked for, as people write it.
+pub(in crate::access) fn read_duration(text: &str) -> Result<jiff::SignedDuration, String> {
     let term = text.parse::<Term>().map_err(|error| format!("duration {error}"))?;
     let span = term.span().filter(jiff::SignedDuration::is_positive);
     span.ok_or_else(|| "duration must be a time, and more than none".to_owned())

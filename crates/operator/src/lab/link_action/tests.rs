@@ -3,6 +3,8 @@ use crate::lab::sample::{self, at, key};
 
 fn claim(action: LinkAction) -> LinkClaim {
     LinkClaim {
+        recipient: String::new(),
+        count: 0,
         family: "lab".to_owned(),
         key: key(),
         uid: "u-1".to_owned(),

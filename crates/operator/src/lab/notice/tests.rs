@@ -31,6 +31,7 @@ fn rome() -> Templates {
 fn empty(template: NoticeTemplate) -> Notice {
     let facts = Facts::default();
     Notice {
+        copies: Vec::new(),
         id: "empty".to_owned(),
         template: template.name(),
         to: Recipient::default(),

@@ -40,6 +40,7 @@ fn full(template: NoticeTemplate) -> Notice {
         detail: Some("web: answered 500\ndb: <none>".to_owned()),
     };
     Notice {
+        copies: Vec::new(),
         id: format!("u-1.{}.1800000900", template.name()),
         template: template.name(),
         to: Recipient { name: "Ada Lovelace".to_owned(), email: "ada@example.org".to_owned() },
