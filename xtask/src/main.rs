@@ -40,6 +40,8 @@ usage: cargo xtask TASK
   toy                      what adding a family costs: counts it on the smallest one, and tests that
   browser [FILTER]         the pages that people see, in a real Chromium
   sim [SEEDS [DAYS]]       months of people and faults on a virtual clock: 200 seeds, 30 days
+  sim-access [PEOPLE [HOURS]]
+                           sessions with sparse use, outages and kills: 1,000 people, 1,000 hours
   worst-body [FILTER]      the worst 3 MiB body of every kind: under a second, under 200 MB
   kube-env                 builds a real Kubernetes control plane, once; prints where it is
   upstream [FOCUS]         Kubernetes' own conformance specs, unchanged, on `sojourn up`
@@ -94,6 +96,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("toy", []) => kube_env::ensure().and_then(|assets| toy::run(&root, &assets)),
         ("browser", rest) => browser::test(&root, rest),
         ("sim", rest) => sim::run(&root, rest),
+        ("sim-access", rest) => sim::sessions(&root, rest),
         ("worst-body", filter) => worst_body::run(&root, filter),
         ("kube-env", []) => kube_env::run(),
         ("upstream", focus) => upstream::run(&root, focus),

@@ -7,9 +7,11 @@
 //! | `replica` | replicas that serve, how requests are spread over them, and their clocks |
 //! | `invariants` | what really happened to sessions, and what must never |
 //! | `day` | what happens in some hours, drawn from a seed, and the run of it |
+//! | `long` | many sessions for hundreds of hours, each used now and then |
 
 pub mod day;
 pub mod invariants;
+pub mod long;
 pub mod replica;
 pub mod simulation;
 

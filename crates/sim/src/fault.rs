@@ -69,6 +69,8 @@ impl Rates {
 pub struct Faults {
     rates: Rates,
     enabled: AtomicBool,
+    /// Whether the API can be reached at all.
+    reachable: AtomicBool,
     long_watches: bool,
     rng: Rng,
     asked: Mutex<HashMap<String, u64>>,
@@ -104,6 +106,7 @@ impl Faults {
         Arc::new(Self {
             rates,
             enabled: AtomicBool::new(true),
+            reachable: AtomicBool::new(true),
             long_watches,
             rng,
             asked: Mutex::default(),
@@ -177,6 +180,18 @@ impl Faults {
     /// Silences every open watch until it is cut.
     pub fn silence_watches(&self) {
         self.silent_until.store(*self.cuts.borrow() + 1, Ordering::Relaxed);
+    }
+
+    /// Whether the API can be reached from now on. While it cannot, every watch is cut and every request fails.
+    pub fn set_reachable(&self, reachable: bool) {
+        self.reachable.store(reachable, Ordering::Relaxed);
+        if !reachable {
+            self.cut_watches();
+        }
+    }
+
+    pub fn is_reachable(&self) -> bool {
+        self.reachable.load(Ordering::Relaxed)
     }
 
     /// Nothing fails while faults are disabled.
@@ -276,6 +291,9 @@ impl Service<Request<Body>> for Faulty {
         Box::pin(async move {
             if connection.is_dead() {
                 return std::future::pending().await;
+            }
+            if !connection.faults.is_reachable() {
+                return Err("the API cannot be reached".into());
             }
             let query = request.uri().query().unwrap_or_default();
             if query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1") {

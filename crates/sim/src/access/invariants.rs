@@ -54,6 +54,30 @@ struct Use {
     replica: String,
 }
 
+/// A time with its end, if that has come.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    begin: Timestamp,
+    end: Option<Timestamp>,
+}
+
+impl Stretch {
+    /// How much of it is between two times.
+    fn within(self, from: Timestamp, until: Timestamp) -> SignedDuration {
+        let end = self.end.map_or(until, |end| end.min(until));
+        end.duration_since(self.begin.max(from)).max(SignedDuration::ZERO)
+    }
+}
+
+/// Notes that something can be done from now on, or cannot.
+fn note_stretch(stretches: &mut Vec<Stretch>, possible: bool, now: Timestamp) {
+    match (possible, stretches.last_mut()) {
+        (true, Some(Stretch { end: end @ None, .. })) => *end = Some(now),
+        (false, Some(Stretch { end: None, .. })) | (true, _) => {}
+        (false, _) => stretches.push(Stretch { begin: now, end: None }),
+    }
+}
+
 /// One session.
 #[derive(Debug)]
 struct Life {
@@ -74,11 +98,15 @@ pub struct SessionChecker {
     /// When replicas ended without a word.
     ended: BTreeMap<String, Timestamp>,
     /// Stretches in which the API server could ask nobody.
-    blind: Vec<(Timestamp, Option<Timestamp>)>,
+    blind: Vec<Stretch>,
+    /// Stretches in which nothing could be written.
+    unwritable: Vec<Stretch>,
     pub uses: u64,
     pub idle_expiries: u64,
     pub expiries: u64,
     pub deletions: u64,
+    /// How long sessions that have ended were active, all together.
+    active_for: SignedDuration,
 }
 
 impl Checker for SessionChecker {
@@ -98,15 +126,32 @@ impl SessionChecker {
             lives: BTreeMap::new(),
             ended: BTreeMap::new(),
             blind: Vec::new(),
+            unwritable: Vec::new(),
             uses: 0,
             idle_expiries: 0,
             expiries: 0,
             deletions: 0,
+            active_for: SignedDuration::ZERO,
         }
     }
 
     pub fn note(&mut self, message: impl Into<String>) {
         self.log.note(message);
+    }
+
+    /// How long sessions were active so far, all together.
+    pub fn active_for(&self) -> SignedDuration {
+        let now = self.log.now();
+        let active = self.lives.values().filter(|life| life.ended_at.is_none());
+        let active = active.filter_map(|life| Some(now.duration_since(life.activated_at?)));
+        active.fold(self.active_for, SignedDuration::saturating_add)
+    }
+
+    /// How long nobody could be asked, all together.
+    pub fn blind_for(&self) -> SignedDuration {
+        let now = self.log.now();
+        let spans = self.blind.iter().map(|stretch| stretch.within(stretch.begin, now));
+        spans.fold(SignedDuration::ZERO, SignedDuration::saturating_add)
     }
 
     fn violated(&mut self, invariant: Invariant, key: &Key, message: String) {
@@ -137,11 +182,22 @@ impl SessionChecker {
     pub(super) fn webhook_reachable(&mut self, reachable: bool) {
         let now = self.log.now();
         self.log.note(format!("the webhook can be reached: {reachable}"));
-        match (reachable, self.blind.last_mut()) {
-            (true, Some((_, end @ None))) => *end = Some(now),
-            (false, Some((_, None))) | (true, _) => {}
-            (false, _) => self.blind.push((now, None)),
-        }
+        note_stretch(&mut self.blind, reachable, now);
+    }
+
+    pub(super) fn api_reachable(&mut self, reachable: bool) {
+        let now = self.log.now();
+        self.log.note(format!("the API can be reached: {reachable}"));
+        note_stretch(&mut self.unwritable, reachable, now);
+    }
+
+    /// Whether a use may have gone with the replica that saw it: that was killed before it could write it down.
+    fn may_be_lost(&self, one: &Use) -> bool {
+        self.ended.get(&one.replica).is_some_and(|ended| {
+            let unwritable = self.unwritable.iter().map(|stretch| stretch.within(one.at, *ended));
+            let unwritable = unwritable.fold(SignedDuration::ZERO, SignedDuration::saturating_add);
+            ended.duration_since(one.at) <= MAX_LOST.saturating_add(unwritable)
+        })
     }
 
     pub(super) fn replica_ended(&mut self, name: &str) {
@@ -210,6 +266,10 @@ impl SessionChecker {
 
     fn entered(&mut self, uid: &str, state: Option<State>, now: Timestamp) {
         let Some(life) = self.lives.get_mut(uid) else { return };
+        if let Some(activated_at) = life.activated_at.filter(|_| state.is_some_and(State::is_final))
+        {
+            self.active_for = self.active_for.saturating_add(now.duration_since(activated_at));
+        }
         match state {
             Some(State::Approved) => life.activated_at = Some(now),
             Some(State::IdleExpired) => {
@@ -231,16 +291,13 @@ impl SessionChecker {
     /// It ended because nobody used it: for long enough, by what really happened.
     fn check_idle(&mut self, uid: &str, now: Timestamp) {
         let Some(life) = self.lives.get(uid) else { return };
-        let survived = |one: &&Use| {
-            let ended = self.ended.get(&one.replica);
-            ended.is_none_or(|ended| ended.duration_since(one.at) > MAX_LOST)
-        };
-        let last_use = life.uses.iter().filter(survived).map(|one| one.at).max();
+        let last_use =
+            life.uses.iter().filter(|one| !self.may_be_lost(one)).map(|one| one.at).max();
         let from = last_use.max(life.activated_at).max(life.restarted_at).unwrap_or(now);
         let blind: SignedDuration = self
             .blind
             .iter()
-            .map(|(begin, end)| end.unwrap_or(now).duration_since(*begin.max(&from)))
+            .map(|stretch| stretch.within(from, now))
             .map(|span| span.saturating_sub(UNNOTICED).max(SignedDuration::ZERO))
             .fold(SignedDuration::ZERO, SignedDuration::saturating_add);
         let least = life.least_span(last_use.is_some());
@@ -275,10 +332,7 @@ impl SessionChecker {
     /// What is counted is what was allowed, but for what went with a replica that was killed.
     fn check_count(&mut self, uid: &str) {
         let Some(life) = self.lives.get(uid) else { return };
-        let lost = life.uses.iter().filter(|one| {
-            let ended = self.ended.get(&one.replica);
-            ended.is_some_and(|ended| ended.duration_since(one.at) <= MAX_LOST)
-        });
+        let lost = life.uses.iter().filter(|one| self.may_be_lost(one));
         let (all, lost) = (life.uses.len() as u64, lost.count() as u64);
         let counted = status_of(&life.last).activity_count;
         let key = life.key.clone();

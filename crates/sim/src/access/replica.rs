@@ -129,6 +129,11 @@ impl Surroundings {
         self.0.checker.lock().webhook_reachable(reachable);
     }
 
+    /// The operator cannot reach the API from now on, or can again.
+    pub fn set_api_reachable(&self, reachable: bool) {
+        self.0.checker.lock().api_reachable(reachable);
+    }
+
     /// What was sent by mail so far.
     pub fn mail(&self) -> &Script {
         &self.0.mail

@@ -5,6 +5,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "which seeds to run is said in the environment")]
 
+mod long;
 mod months;
 mod replay;
 mod runner;

@@ -11,7 +11,7 @@ use crate::runner::{Run, assert_invariants, families, print, run_all};
 /// How many seeds a plain `cargo test` runs.
 const SEEDS: u64 = 4;
 
-fn number(name: &str) -> Option<u64> {
+pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
 
