@@ -17,6 +17,8 @@ pub const AUTHORIZED_TTL: SignedDuration = SignedDuration::from_mins(5);
 /// A use is stored at the latest so long after it.
 const STORED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
+/// What both kinds allow.
+const MAX_RETENTION: SignedDuration = SignedDuration::from_hours(365 * 24);
 
 /// Everything that can be set for the whole family.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +42,8 @@ pub struct AccessConfig {
     /// Groups that begin with `system:` and may be given all the same.
     pub allowed_system_groups: Vec<String>,
     pub addresses: AddressesConfig,
+    /// How long sessions stay on record after their end, whatever their escalations say.
+    pub retention: RetentionConfig,
     /// How often each replica writes down what it saw of a session.
     #[serde(with = "span")]
     pub activity_interval: SignedDuration,
@@ -114,6 +118,38 @@ pub struct UsesConfig {
     pub self_reviews: bool,
 }
 
+/// Bounds on the time for which a session stays on record after its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct RetentionConfig {
+    #[serde(with = "span")]
+    pub min: SignedDuration,
+    #[serde(with = "span")]
+    pub max: SignedDuration,
+}
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        Self { min: SignedDuration::ZERO, max: MAX_RETENTION }
+    }
+}
+
+impl RetentionConfig {
+    /// How long a session is kept whose escalation asks for so long.
+    pub fn bounded(self, asked: SignedDuration) -> SignedDuration {
+        asked.min(self.max).max(self.min)
+    }
+
+    fn check(self, report: &mut Report) {
+        if self.max > MAX_RETENTION {
+            report.note("retention.max", "must be at most 365d");
+        }
+        if self.min > self.max {
+            report.note("retention.min", "must not be longer than retention.max");
+        }
+    }
+}
+
 /// Where people and groups get mail whose names are no addresses.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -134,6 +170,7 @@ impl Default for AccessConfig {
             uses: UsesConfig::default(),
             allowed_system_groups: Vec::new(),
             addresses: AddressesConfig::default(),
+            retention: RetentionConfig::default(),
             activity_interval: STORED_WITHIN,
             canary_interval: SignedDuration::from_secs(10),
             enable_notifications: true,
@@ -276,6 +313,7 @@ impl FamilyConfig for AccessConfig {
         if self.canary_interval < SECOND {
             report.note("canaryInterval", "must be at least 1s");
         }
+        self.retention.check(&mut report);
         self.check_addresses(&mut report);
         report.into_problems()
     }

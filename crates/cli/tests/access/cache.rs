@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
+use jiff::{SignedDuration, Timestamp};
 use reqwest::Client;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 use crate::api_server::{Asking, Credential};
 use crate::office::{GROUP, NAMESPACE, Office, Session};
 use crate::stage::{Engine, Stage};
+use crate::wait::within;
 
 const TTL: Duration = Duration::from_secs(5);
 /// For what is between the end of a session and the end of what the API server keeps.
@@ -36,6 +38,42 @@ async fn real_decisions_that_are_kept_end_with_their_time() {
     let ended = office.session(approved.name()).await.expect("it is there");
     assert!((1..=21).contains(&ended.count()), "{ended:#?}");
     only_the_api_server_is_answered(&office).await;
+    drop(office);
+    stage.stop();
+}
+
+/// Uses that the API server answers itself are not seen, and the session lasts long enough all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_rights_that_nobody_uses_end_where_decisions_are_kept() {
+    let asking = Asking { credential: Credential::Certificate, ttl: TTL };
+    let Some(mut stage) = Stage::start(Engine::Real(asking)).await else { return };
+    let terms = json!({"maxValidFor": "30m", "idleTimeout": "1m"});
+    let office = Office::open(&mut stage, &terms).await;
+    let approved = office.approved(GROUP, &[]).await;
+    let mut uses = office.until_allowed().await;
+    let (began, mut last_use) = (Instant::now(), Timestamp::now());
+    within(TTL * 6, "it is used for three times as long as a decision is kept", async || {
+        last_use = Timestamp::now();
+        assert!(office.ada.is_allowed().await, "it is in use");
+        uses += 1;
+        (began.elapsed() >= TTL * 3).then_some(())
+    })
+    .await;
+    let ended = within(Duration::from_secs(120), "it ended", async || {
+        let session = office.session(approved.name()).await?;
+        (session.state() != "Approved").then_some(session)
+    })
+    .await;
+    assert_eq!((ended.state(), ended.status("reasonEnded")), ("IdleExpired", "idleTimeout"));
+    let kept = SignedDuration::try_from(TTL).expect("a short time");
+    let seen = last_use.duration_since(ended.time("lastActivity"));
+    assert!(seen <= kept + SignedDuration::from_secs(1), "{seen} before the last one: {ended:#?}");
+    let due = ended.time("lastActivity").checked_add(SignedDuration::from_mins(1)).expect("soon");
+    assert!(ended.time("idleExpiredAt") >= due, "{ended:#?}");
+    assert!((2..=uses).contains(&ended.count()), "{} of {uses}: {ended:#?}", ended.count());
+    let since = Instant::now();
+    office.until_forbidden().await;
+    assert!(since.elapsed() < TTL + SLACK, "{:?}", since.elapsed());
     drop(office);
     stage.stop();
 }

@@ -179,8 +179,11 @@ impl AccessService {
 
     /// What is created, if the options allow it as they are now: a cluster does not ask about what we write.
     fn allowed_spec(&self, new: &NewSession) -> Result<BreakglassSessionSpec, ServiceError> {
-        let spec = spec_of(new);
-        let problems = check_session(&spec, &self.config.current());
+        let config = self.config.current();
+        let mut new = new.clone();
+        new.terms.retain_for = config.retention.bounded(new.terms.retain_for);
+        let spec = spec_of(&new);
+        let problems = check_session(&spec, &config);
         if problems.is_empty() {
             return Ok(spec);
         }

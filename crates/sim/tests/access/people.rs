@@ -11,9 +11,11 @@ use sojourn_core::access::request::Request;
 use sojourn_core::access::session::{ReasonEnded, State};
 use sojourn_core::key::Key;
 use sojourn_operator::access::service::ServiceError;
-use sojourn_sim::access::simulation::{APPROVER, CLUSTER, GROUP, NAMESPACE, person};
+use sojourn_sim::access::simulation::{APPROVER, CLUSTER, GROUP, NAMESPACE, Setting, person};
 
-use crate::fixture::{ADA, ALAN, LATE, MINUTE, SECOND, is, reason, simulation, status};
+use crate::fixture::{
+    ADA, ALAN, HOUR, LATE, MINUTE, SECOND, is, reason, simulation, status, terms, with,
+};
 
 // case: access 34, 35, 36
 #[tokio::test(start_paused = true)]
@@ -109,6 +111,19 @@ async fn nobody_approves_and_it_is_over() {
     simulation.pass(MINUTE * 31).await;
     let over = simulation.until(LATE, &key, is(State::ApprovalTimeout)).await;
     assert_eq!(reason(&over), Some(ReasonEnded::ApprovalTimeout));
+    simulation.assert_invariants();
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_are_kept_within_the_bounds_of_the_options() {
+    let config = format!("{}retention: {{min: 3h}}\n", sojourn_sim::access::simulation::CONFIG);
+    let simulation = with(Setting { config, ..Setting::default() }, terms()).await;
+    let key = simulation.approved(ADA).await;
+    assert_eq!(simulation.session(&key).await.spec.retain_for, "3h", "its escalation says 1h");
+    simulation.act(ADA, &key, Verb::Drop).await.expect("it is theirs");
+    simulation.until(LATE, &key, is(State::Expired)).await;
+    simulation.pass(HOUR * 2).await;
+    assert_eq!(status(&simulation.session(&key).await).state, Some(State::Expired.into()));
     simulation.assert_invariants();
 }
 

@@ -21,6 +21,7 @@ attribution: First
 uses: { discovery: true, selfReviews: true }
 allowedSystemGroups: ["system:monitoring"]
 addresses: { users: { ada: ada@example.org }, groups: { admins: admins@example.org } }
+retention: { min: 24h, max: 90d }
 activityInterval: 5s
 canaryInterval: 2s
 enableNotifications: false
@@ -38,6 +39,10 @@ trustedCAFile: /etc/sojourn/ca.pem
     assert_eq!(config.least_idle_timeout("eu-2"), SignedDuration::from_secs(630));
     assert_eq!(config.least_idle_timeout("elsewhere"), SignedDuration::from_secs(630));
     assert_eq!(config.attribution, Attribution::First);
+    for (asked, kept) in [(1, 24), (720, 720), (8760, 2160)] {
+        let kept = SignedDuration::from_hours(kept);
+        assert_eq!(config.retention.bounded(SignedDuration::from_hours(asked)), kept);
+    }
     let named: Vec<_> = config.secrets().into_iter().map(|(option, _)| option).collect();
     assert_eq!(named, ["webhookURL", "slackURL", "clusters.eu-2.caller.tokenSecret"]);
     assert_eq!(config.address_of_user("ada"), Some("ada@example.org"));
@@ -70,6 +75,7 @@ issuer: " "
 groupPrefixes: ["", "sys", "system:x"]
 allowedSystemGroups: [admins]
 addresses: { users: { ada: ada } }
+retention: { min: 400d, max: 366d }
 activityInterval: 31s
 canaryInterval: 10ms
 mailConfigDir: mail
@@ -104,6 +110,8 @@ allowedAddresses: [everywhere]
             "allowedSystemGroups[0]",
             "activityInterval",
             "canaryInterval",
+            "retention.max",
+            "retention.min",
             "addresses.users.ada",
             "publicURL",
             "mailConfigDir",
