@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config::value::{SecretKey, span};
 use crate::config::{FamilyConfig, check};
@@ -19,6 +19,11 @@ const STORED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 /// What both kinds allow.
 const MAX_RETENTION: SignedDuration = SignedDuration::from_hours(365 * 24);
+/// So many clusters beside our own are watched: each costs every replica four watches, and what is on record
+/// of all of them has to fit into one ConfigMap.
+pub const MAX_FURTHER_CLUSTERS: usize = 32;
+/// Where a kubeconfig is in its Secret, unless the option says otherwise.
+const KUBECONFIG_KEY: &str = "kubeconfig";
 
 /// Everything that can be set for the whole family.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,12 +85,31 @@ pub struct ClusterConfig {
     pub authorized_ttl: SignedDuration,
     /// How its API server shows who it is. Left out, nobody asks for it over the network.
     pub caller: Option<CallerConfig>,
+    /// The Secret with the kubeconfig by which its roles and bindings are read. Left out, it is the cluster
+    /// that we run on.
+    #[serde(deserialize_with = "kubeconfig_secret")]
+    pub kubeconfig_secret: Option<SecretKey>,
 }
 
 impl Default for ClusterConfig {
     fn default() -> Self {
-        Self { authorized_ttl: AUTHORIZED_TTL, caller: None }
+        Self { authorized_ttl: AUTHORIZED_TTL, caller: None, kubeconfig_secret: None }
     }
+}
+
+/// A reference whose key may be left out.
+fn kubeconfig_secret<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SecretKey>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct KubeconfigSecret {
+        name: String,
+        key: Option<String>,
+    }
+    let named = Option::<KubeconfigSecret>::deserialize(from)?;
+    Ok(named.map(|KubeconfigSecret { name, key }| SecretKey {
+        name,
+        key: key.unwrap_or_else(|| KUBECONFIG_KEY.to_owned()),
+    }))
 }
 
 /// A client certificate or a token: one of them.
@@ -217,6 +241,14 @@ impl AccessConfig {
         self.addresses.groups.get(group).map(String::as_str)
     }
 
+    /// The clusters beside the one that we run on, each with the Secret that holds its kubeconfig.
+    pub fn further_clusters(&self) -> impl Iterator<Item = (&str, &ClusterConfig, &SecretKey)> {
+        let others = self.clusters.iter().filter(|(name, _)| **name != self.cluster);
+        others.filter_map(|(name, cluster)| {
+            Some((name.as_str(), cluster, cluster.kubeconfig_secret.as_ref()?))
+        })
+    }
+
     const fn named_secrets(&self) -> [check::Named<'_, SecretKey>; 2] {
         [("webhookURL", &self.webhook_url), ("slackURL", &self.slack_url)]
     }
@@ -227,6 +259,7 @@ impl AccessConfig {
         for (name, cluster) in &self.clusters {
             let path = format!("clusters.{name}");
             report.take(&path, CLUSTER.check(name));
+            self.check_kubeconfig(report, name, cluster);
             let Some(caller) = &cluster.caller else { continue };
             let path = format!("{path}.caller");
             if caller.common_name.is_some() == caller.token_secret.is_some() {
@@ -246,6 +279,26 @@ impl AccessConfig {
                 let message = "must not be another cluster's: it says which one asks";
                 report.note(format!("{path}.tokenSecret"), message);
             }
+        }
+    }
+
+    fn check_kubeconfig(&self, report: &mut Report, name: &str, cluster: &ClusterConfig) {
+        let Some(secret) = &cluster.kubeconfig_secret else { return };
+        let path = format!("clusters.{name}.kubeconfigSecret");
+        check::secrets(report, [(&path, &cluster.kubeconfig_secret)]);
+        if *name == self.cluster {
+            report.note(&path, "must be left out: it is the cluster that we run on (`cluster`)");
+        }
+        let mut further = self.further_clusters().enumerate();
+        let Some((index, _)) = further.find(|(_, (other, ..))| *other == name) else { return };
+        if index >= MAX_FURTHER_CLUSTERS {
+            let message = format!("must be one of at most {MAX_FURTHER_CLUSTERS} further clusters");
+            report.note(&path, message);
+        }
+        let before = self.further_clusters().take(index);
+        if before.into_iter().any(|(_, _, other)| other == secret) {
+            let message = "must not be another cluster's: each has roles and bindings of its own";
+            report.note(path, message);
         }
     }
 
@@ -293,8 +346,14 @@ impl FamilyConfig for AccessConfig {
             let secret = cluster.caller.as_ref()?.token_secret.clone()?;
             Some((format!("clusters.{name}.caller.tokenSecret"), secret))
         };
+        let kubeconfig = |(name, cluster): (&String, &ClusterConfig)| {
+            let secret = cluster.kubeconfig_secret.clone()?;
+            Some((format!("clusters.{name}.kubeconfigSecret"), secret))
+        };
         let tokens = self.clusters.iter().filter_map(token);
-        check::named_secrets(self.named_secrets()).into_iter().chain(tokens).collect()
+        let kubeconfigs = self.clusters.iter().filter_map(kubeconfig);
+        let notices = check::named_secrets(self.named_secrets()).into_iter();
+        notices.chain(tokens).chain(kubeconfigs).collect()
     }
 
     fn check(&self) -> Vec<Problem> {

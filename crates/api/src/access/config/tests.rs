@@ -12,7 +12,8 @@ fn every_option_of_the_family_can_be_written() {
     let text = r#"
 clusters:
   eu-1: { authorizedTTL: 0s, caller: { commonName: "kube-apiserver:eu-1" } }
-  eu-2: { caller: { tokenSecret: { name: callers, key: eu-2 } } }
+  eu-2: { caller: { tokenSecret: { name: callers, key: eu-2 } }, kubeconfigSecret: { name: eu-2 } }
+  eu-3: { kubeconfigSecret: { name: eu, key: three } }
 cluster: eu-1
 issuer: example.org/issuer
 email: example.org/email
@@ -44,7 +45,18 @@ trustedCAFile: /etc/sojourn/ca.pem
         assert_eq!(config.retention.bounded(SignedDuration::from_hours(asked)), kept);
     }
     let named: Vec<_> = config.secrets().into_iter().map(|(option, _)| option).collect();
-    assert_eq!(named, ["webhookURL", "slackURL", "clusters.eu-2.caller.tokenSecret"]);
+    assert_eq!(
+        named,
+        [
+            "webhookURL",
+            "slackURL",
+            "clusters.eu-2.caller.tokenSecret",
+            "clusters.eu-2.kubeconfigSecret",
+            "clusters.eu-3.kubeconfigSecret",
+        ]
+    );
+    let further = config.further_clusters().map(|(name, _, secret)| (name, secret.key.as_str()));
+    assert_eq!(further.collect::<Vec<_>>(), [("eu-2", "kubeconfig"), ("eu-3", "three")]);
     assert_eq!(config.address_of_user("ada"), Some("ada@example.org"));
     assert_eq!(config.address_of_user("bob@example.org"), Some("bob@example.org"));
     assert_eq!(config.address_of_user("bob"), None);
@@ -118,10 +130,39 @@ allowedAddresses: [everywhere]
             "allowedAddresses[0]",
         ]
     );
-    for text in ["clusters: { a: { kubeconfigSecret: { name: a, key: b } } }", "attribution: Some"]
+    for text in ["clusters: { a: { kubeconfigSecret: { name: a, file: b } } }", "attribution: Some"]
     {
         assert!(read(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn a_kubeconfig_is_another_clusters_and_each_has_its_own() {
+    let found = read(
+        r#"
+cluster: here
+clusters:
+  here: { kubeconfigSecret: { name: here } }
+  one: { kubeconfigSecret: { name: same } }
+  two: { kubeconfigSecret: { name: same } }
+  three: { kubeconfigSecret: { name: same, key: another } }
+  unnamed: { kubeconfigSecret: { name: "", key: "" } }
+"#,
+    );
+    let paths: Vec<_> = found.expect_err("bad").into_iter().collect();
+    let refused = |option: &str| paths.iter().filter(|path| path.contains(option)).count();
+    assert_eq!(refused("clusters.here.kubeconfigSecret: must be left out"), 1, "{paths:?}");
+    assert_eq!(refused("clusters.two.kubeconfigSecret: must not be another"), 1, "{paths:?}");
+    assert_eq!(refused("clusters.unnamed.kubeconfigSecret.name"), 1, "{paths:?}");
+    assert_eq!(refused("clusters.unnamed.kubeconfigSecret.key"), 1, "{paths:?}");
+    assert_eq!(paths.len(), 4, "{paths:?}");
+
+    let many = |count: usize| {
+        let named = |number| format!("  c{number}: {{ kubeconfigSecret: {{ name: k{number} }} }}\n");
+        format!("clusters:\n{}", (0..count).map(named).collect::<String>())
+    };
+    assert!(read(&many(MAX_FURTHER_CLUSTERS)).is_ok());
+    assert_eq!(read(&many(MAX_FURTHER_CLUSTERS + 1)).expect_err("too many").len(), 1);
 }
 
 #[test]
