@@ -9,17 +9,21 @@
 //! | `publish`, `condition`, `transition`, `metrics` | publish |
 //! | `caches` | the caches, and whom a change concerns |
 //! | `authorizer`, `policy` | which requests sessions allow, on every replica |
+//! | `cluster`, `kubeconfig` | the clusters whose API servers ask, and how further ones are reached |
 //! | `webhook`, `review` | the same for API servers that ask over HTTPS |
 //! | `report` | use, from the authorizer into the objects |
-//! | `canary` | whether use is seen at all |
+//! | `canary`, `coverage` | whether use is seen at all, on each cluster |
 //! | `service` | what people do: request, approve, drop |
 //! | `page`, `link_action` | the same in a browser, and by links in mails |
 
 pub mod authorizer;
 mod caches;
 pub mod canary;
+pub mod cluster;
 mod condition;
+mod coverage;
 mod execute;
+mod kubeconfig;
 mod link_action;
 mod metrics;
 mod notice;
@@ -50,7 +54,9 @@ use tokio::time::MissedTickBehavior;
 
 use self::authorizer::{AccessAuthorizer, AuthorizerOptions, DecisionMetrics, Hooks};
 use self::caches::{AccessCaches, read_state_of, read_usage_of};
-use self::canary::{Canary, CanaryKey, CanarySetup};
+use self::canary::{CanaryKey, CanarySenders};
+use self::cluster::{ClusterWatcher, Clusters};
+use self::coverage::ClusterCoverage;
 use self::link_action::SessionLinkHandler;
 use self::metrics::TransitionCounts;
 use self::notice::AccessChannels;
@@ -59,7 +65,6 @@ use self::reconcile::Access;
 use self::report::Reports;
 use self::service::AccessService;
 use self::webhook::{CallerWatcher, Callers};
-use crate::collector::CoverageRegistry;
 use crate::configuration::Configuration;
 use crate::driver::{ConfigWatcher, DriverConfig, DriverOptions, Drivers};
 use crate::event::Events;
@@ -115,10 +120,11 @@ struct AccessReplica {
     authorizer: AccessAuthorizer,
     callers: Callers,
     canary_key: CanaryKey,
+    clusters: Clusters,
     service: AccessService,
     links: Links,
-    /// What the present term sends, while this replica leads.
-    canary: Mutex<Option<Arc<Canary>>>,
+    /// What the present term observed, while this replica leads.
+    coverage: Mutex<Option<Arc<ClusterCoverage>>>,
 }
 
 impl std::fmt::Debug for AccessReplica {
@@ -160,14 +166,16 @@ impl ServedAccess {
         // Its options come with the configuration, and its use goes to the reports, which both follow.
         let reports_slot: Arc<std::sync::OnceLock<Reports>> = Arc::default();
         let policy = PolicyCache::default();
+        let clusters = Clusters::new(policy.clone());
         let authorizer = AccessAuthorizer::new(
-            policy.clone(),
+            clusters.clone(),
             canary_key.clone(),
             AuthorizerOptions::default(),
             hooks(&reports_slot, &caches),
             DecisionMetrics::new(&setup.metrics),
         );
         let (callers, callers_changed) = (Callers::default(), Arc::new(Notify::new()));
+        let clusters_changed = Arc::new(Notify::new());
         let config_watcher = ConfigWatcher {
             client: client.clone(),
             clock: clock.clone(),
@@ -177,9 +185,11 @@ impl ServedAccess {
             wake_all: {
                 let (caches, authorizer) = (caches.clone(), authorizer.clone());
                 let (config, changed) = (config.clone(), callers_changed.clone());
+                let clusters_changed = clusters_changed.clone();
                 Arc::new(move || {
                     authorizer.set_options(authorizer_options(&config.current()));
                     changed.notify_one();
+                    clusters_changed.notify_one();
                     caches.wake_all();
                 })
             },
@@ -208,6 +218,18 @@ impl ServedAccess {
             changed: callers_changed,
         };
         tasks.spawn("callers", caller_watcher.run());
+        let cluster_watcher = ClusterWatcher {
+            client: client.clone(),
+            watching,
+            clusters: clusters.clone(),
+            factory: setup.driver_factory.clone(),
+            config: {
+                let config = config.clone();
+                Box::new(move || config.current())
+            },
+            changed: clusters_changed,
+        };
+        tasks.spawn("clusters of access", cluster_watcher.run());
         let (events, events_work) =
             Events::new(client.clone(), clock.clone(), setup.metrics.events_left_out(NAME));
         tasks.spawn("events of people", events_work);
@@ -221,7 +243,7 @@ impl ServedAccess {
             events,
             definitions: Arc::default(),
         };
-        let canary = Mutex::default();
+        let coverage = Mutex::default();
         Ok(Self(Arc::new(AccessReplica {
             setup,
             queue,
@@ -232,9 +254,10 @@ impl ServedAccess {
             authorizer,
             callers,
             canary_key,
+            clusters,
             service,
             links,
-            canary,
+            coverage,
         })))
     }
 
@@ -284,7 +307,7 @@ impl ServedAccess {
                     .await;
             });
         }
-        let coverage_registry = self.send_canaries(&client, tasks);
+        let coverage = self.send_canaries(&client, tasks);
         let replicas = replica.reports.registry(&client);
         if let Some(registry) = replicas.clone() {
             tasks.spawn("replicas of access", replica.clone().watch_replicas(registry));
@@ -299,7 +322,8 @@ impl ServedAccess {
             config: replica.config.clone(),
             reports: replica.reports.clone(),
             replicas,
-            coverage_registry,
+            coverage,
+            clusters: replica.clusters.clone(),
             outbox,
             events,
             drivers: replica.drivers.clone(),
@@ -316,36 +340,32 @@ impl ServedAccess {
         Ok(LeadingAccess { queue, reconciles })
     }
 
-    /// Sends canaries in this term; what they saw is read from the registry.
-    fn send_canaries(&self, client: &Client, tasks: &mut Tasks) -> Arc<CoverageRegistry> {
+    /// Sends canaries in this term, and answers with where it is read what they saw.
+    fn send_canaries(&self, client: &Client, tasks: &mut Tasks) -> Arc<ClusterCoverage> {
         let replica = &self.0;
         let Setup { clock, metrics, .. } = &replica.setup;
-        let coverage_registry = Arc::new(CoverageRegistry::default());
-        let canary = Arc::new(Canary::new(CanarySetup {
+        let tracker = replica.reports.tracker().clone();
+        let coverage = Arc::new(ClusterCoverage::new(client.clone(), clock.clone(), tracker));
+        let senders = CanarySenders {
             client: client.clone(),
             clock: clock.clone(),
             key: replica.canary_key.clone(),
+            clusters: replica.clusters.clone(),
             authorizer: replica.authorizer.clone(),
-            coverage_registry: coverage_registry.clone(),
-            tracker: replica.reports.tracker().clone(),
+            coverage: coverage.clone(),
             interval: {
                 let config = replica.config.clone();
-                Box::new(move || config.current().canary_interval)
+                Arc::new(move || config.current().canary_interval)
             },
             changed: {
                 let caches = replica.caches.clone();
                 Arc::new(move |_source| caches.wake_all())
             },
-        }));
-        *replica.canary.lock().unwrap_or_else(PoisonError::into_inner) = Some(canary.clone());
-        tasks.spawn("canaries", async move { canary.run().await });
-        self::metrics::register_coverage(
-            metrics,
-            canary::SOURCE,
-            &coverage_registry,
-            clock.clone(),
-        );
-        coverage_registry
+        };
+        *replica.coverage.lock().unwrap_or_else(PoisonError::into_inner) = Some(coverage.clone());
+        tasks.spawn("canaries", async move { senders.run().await });
+        self::metrics::register_coverage(metrics, &coverage, clock.clone());
+        coverage
     }
 }
 
@@ -464,9 +484,9 @@ impl ServedFamily for ServedAccess {
     fn finish(&self) -> BoxFuture<'_, ()> {
         async move {
             self.0.reports.finish().await;
-            let canary = self.0.canary.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(canary) = canary
-                && let Err(error) = canary.store().await
+            let coverage = self.0.coverage.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(coverage) = coverage
+                && let Err(error) = coverage.store().await
             {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, "the last moments count as not observed");

@@ -1,7 +1,7 @@
 //! Decides which requests sessions allow: on every replica, from memory alone.
 //!
-//! A session allows a request if it is its user's, on the cluster that asks, and has not ended, and if the
-//! cluster's own roles and bindings allow its group what is asked for. What the request says about groups
+//! A session allows a request if it is its user's, on the cluster that asks, and has not ended, and if that
+//! cluster's own roles and bindings, and no other's, allow its group what is asked for. What the request says about groups
 //! is never looked at.
 
 mod counting;
@@ -26,9 +26,11 @@ use sojourn_core::key::Key;
 use sojourn_rbac::Attributes;
 use tokio::sync::watch;
 
+pub(super) use self::index::SessionCounts;
 use self::index::{IndexedSession, SessionIndex};
 pub use self::metrics::DecisionMetrics;
 use super::canary::{self, CanaryKey};
+use super::cluster::{ClusterProblem, Clusters};
 use super::policy::PolicyCache;
 
 /// How long a request waits until its use is on record, where the session is about to end.
@@ -37,7 +39,7 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 /// What the configuration says about decisions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthorizerOptions {
-    /// The cluster whose roles and bindings are watched. Callers of others get no opinion.
+    /// The cluster that we run on.
     pub cluster: String,
     /// The key of a user's `extra` that names who vouched for them.
     pub issuer: Option<String>,
@@ -106,7 +108,7 @@ enum Purpose {
 pub struct AccessAuthorizer(Arc<Inner>);
 
 struct Inner {
-    policy: PolicyCache,
+    clusters: Clusters,
     index: SessionIndex,
     options: RwLock<Arc<AuthorizerOptions>>,
     canary_key: CanaryKey,
@@ -122,7 +124,7 @@ impl fmt::Debug for AccessAuthorizer {
 
 impl AccessAuthorizer {
     pub fn new(
-        policy: PolicyCache,
+        clusters: Clusters,
         canary_key: CanaryKey,
         options: AuthorizerOptions,
         hooks: Hooks,
@@ -130,7 +132,7 @@ impl AccessAuthorizer {
     ) -> Self {
         let index = SessionIndex::new(&options.group_prefixes);
         let options = RwLock::new(Arc::new(options));
-        Self(Arc::new(Inner { policy, index, options, canary_key, hooks, metrics }))
+        Self(Arc::new(Inner { clusters, index, options, canary_key, hooks, metrics }))
     }
 
     /// Whether `request` is allowed to its user on `cluster`, which is what the caller's credential names;
@@ -168,7 +170,7 @@ impl AccessAuthorizer {
     }
 
     /// How many sessions are not over, now and from each change on.
-    pub(super) fn unfinished_sessions(&self) -> watch::Receiver<usize> {
+    pub(super) fn unfinished_sessions(&self) -> watch::Receiver<SessionCounts> {
         self.0.index.unfinished()
     }
 
@@ -197,12 +199,24 @@ impl AccessAuthorizer {
         answer
     }
 
-    /// It comes back only from a replica that would see use.
+    /// The roles and bindings of a cluster.
+    fn policy(&self, cluster: &str) -> Result<PolicyCache, ClusterProblem> {
+        if cluster == self.options().cluster {
+            return Ok(self.0.clusters.own().clone());
+        }
+        self.0.clusters.policy(cluster)
+    }
+
+    /// It comes back only from a replica that would see use, and only to the cluster that it was sent to.
     fn answer_canary(&self, cluster: &str, request: &Attributes<'_>) -> Answer {
-        let sees = self.0.policy.is_synced()
-            && (self.0.hooks.sessions_listed)()
-            && cluster == self.options().cluster;
-        let answer = sees.then(|| self.0.canary_key.answer(request.path)).flatten();
+        let synced = self.policy(cluster).is_ok_and(|policy| policy.is_synced());
+        let sees = synced && (self.0.hooks.sessions_listed)();
+        let key = if cluster == self.options().cluster {
+            self.0.canary_key.clone()
+        } else {
+            self.0.canary_key.of_cluster(cluster)
+        };
+        let answer = sees.then(|| key.answer(request.path)).flatten();
         Answer::no_opinion(answer.unwrap_or_default())
     }
 
@@ -218,10 +232,15 @@ impl AccessAuthorizer {
             return Answer::no_opinion("");
         }
         let options = self.options();
-        if cluster != options.cluster {
-            return Answer::no_opinion("");
-        }
-        let Some(policy) = self.0.policy.read() else {
+        let policy = match self.policy(cluster) {
+            Ok(policy) => policy,
+            Err(ClusterProblem::NotConfigured) => return Answer::no_opinion(""),
+            Err(problem) => {
+                let reason = format!("sojourn: nothing is known of cluster {cluster}: {problem}");
+                return Answer::no_opinion(reason);
+            }
+        };
+        let Some(policy) = policy.read() else {
             return Answer::no_opinion("sojourn: roles and bindings have not been listed yet");
         };
         let issuer = issuer_of(request, &options);

@@ -1,10 +1,12 @@
 //! Whether use is seen at all: a review that goes the whole way, again and again.
 //!
 //! A request that a session allows is seen only if the API server asks us about it. So every interval the
-//! leader has the API server review a request that nobody may make, with a nonce that no cache can have the
+//! leader has the API server of each cluster review a request that nobody may make, with a nonce that no cache can have the
 //! answer to; any replica answers that it has no opinion, and proves by its reason that it was asked. The
-//! time between two canaries that came back one after the other is observed; all other time is blind, and
-//! nobody is idle in it.
+//! time between two canaries that came back one after the other is observed on that cluster; all other time is
+//! blind, and nobody is idle in it.
+
+mod senders;
 
 #[cfg(test)]
 mod tests;
@@ -23,22 +25,18 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use ring::hmac;
-use sojourn_core::activity::Source;
 use sojourn_core::coverage::Coverage;
 use sojourn_rbac::Attributes;
 use tokio::time::MissedTickBehavior;
 
-use super::authorizer::AccessAuthorizer;
+pub(crate) use self::senders::CanarySenders;
+use super::authorizer::{AccessAuthorizer, SessionCounts};
+use super::cluster::ClusterProblem;
+use super::coverage::{ClusterCoverage, SOURCE};
 use crate::clock::Clock;
-use crate::collector::coverage_store::{read_records, write_records};
-use crate::collector::{Changed, CoverageRegistry, FamilySources};
+use crate::collector::{Changed, CoverageRegistry};
 use crate::installation_key::InstallationKey;
-use crate::tracker::{Tracker, period};
-
-/// The source of all use of sessions.
-pub const SOURCE: Source = Source::new(0, "authorizer");
-/// Where it is written down which time was observed.
-const FAMILY: FamilySources = FamilySources { family: "access", sources: &[SOURCE] };
+use crate::tracker::period;
 
 /// Whom canaries are about. Nobody signs in with this name, and nothing is bound to it.
 pub const USER: &str = "sojourn:canary";
@@ -47,9 +45,6 @@ const PATH: &str = "/sojourn-canary/";
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for a canary to come back, on top of the interval.
 const ROUND_TRIP: SignedDuration = SignedDuration::from_secs(2);
-/// How often it is written down what was observed. So much more is blind after a process was killed.
-const STORE_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
-const RESTORE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// Signs canaries and the answers to them, the same on all replicas.
 #[derive(Clone)]
@@ -68,6 +63,12 @@ impl CanaryKey {
 
     pub(super) fn of(bytes: &[u8; 32]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+    }
+
+    /// The key for canaries of a further cluster: one that was sent to another does not come back from it.
+    pub(super) fn of_cluster(&self, cluster: &str) -> Self {
+        let derived = hmac::sign(&self.0, format!("cluster\n{cluster}").as_bytes());
+        Self(hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref()))
     }
 
     /// The path that a review asks about: the nonce, and proof that we made it.
@@ -99,41 +100,50 @@ pub(super) fn is_canary(request: &Attributes<'_>) -> bool {
     request.user.name == USER
 }
 
-/// Sends canaries, on the leader.
+/// Sends canaries to the API server of one cluster, on the leader.
 pub(crate) struct Canary {
-    client: Client,
-    clock: Arc<dyn Clock>,
-    key: CanaryKey,
-    authorizer: AccessAuthorizer,
-    coverage_registry: Arc<CoverageRegistry>,
-    tracker: Tracker,
-    interval: Box<dyn Fn() -> SignedDuration + Send + Sync>,
-    changed: Changed,
+    setup: CanarySetup,
     sent: AtomicU64,
 }
 
 impl fmt::Debug for Canary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Canary").finish_non_exhaustive()
+        f.debug_struct("Canary")
+            .field("cluster", &self.setup.target.cluster)
+            .finish_non_exhaustive()
     }
+}
+
+/// Where canaries are sent, and whom that concerns.
+pub(crate) struct CanaryTarget {
+    /// Its name, unless it is the cluster that we run on.
+    pub(crate) cluster: Option<String>,
+    /// Creates reviews there, if that is possible just now.
+    pub(crate) reviewer: Box<dyn Fn() -> Result<Client, ClusterProblem> + Send + Sync>,
+    pub(crate) key: CanaryKey,
+    /// Whether there is a session whose use matters.
+    pub(super) needed: Box<dyn Fn(&SessionCounts) -> bool + Send + Sync>,
+    /// Where decisions read what was observed, of [`SOURCE`].
+    pub(crate) coverage_registry: Arc<CoverageRegistry>,
 }
 
 /// What a [`Canary`] works with.
 pub(crate) struct CanarySetup {
-    /// Of the leader: reviews are created and what was observed is written with it.
-    pub(crate) client: Client,
+    pub(crate) target: CanaryTarget,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) key: CanaryKey,
-    /// Knows whether there is a session whose use matters.
+    /// Knows which sessions there are.
     pub(crate) authorizer: AccessAuthorizer,
-    /// Where decisions read what was observed, of [`SOURCE`].
-    pub(crate) coverage_registry: Arc<CoverageRegistry>,
-    /// Holds the use that is not in the sessions yet: that time is not claimed after a restart.
-    pub(crate) tracker: Tracker,
+    /// Writes down what was observed on all clusters.
+    pub(crate) coverage: Arc<ClusterCoverage>,
     /// `canaryInterval`, as the configuration says it now.
-    pub(crate) interval: Box<dyn Fn() -> SignedDuration + Send + Sync>,
+    pub(crate) interval: Arc<dyn Fn() -> SignedDuration + Send + Sync>,
     /// Called when the source turned blind, and when it sees again.
     pub(crate) changed: Changed,
+}
+
+/// How far what is observed stays behind the clock while all is well.
+fn lag(interval: SignedDuration) -> SignedDuration {
+    interval.saturating_add(ROUND_TRIP)
 }
 
 /// What one term has seen so far.
@@ -141,13 +151,14 @@ pub(crate) struct CanarySetup {
 struct Progress {
     /// When the last canary was sent, if it came back.
     seen_at: Option<Timestamp>,
-    stored_at: Option<Timestamp>,
     told_blind: Option<bool>,
 }
 
 /// Why a canary did not come back.
 #[derive(Debug, thiserror::Error)]
 enum Lost {
+    #[error("the cluster's API server cannot be asked: {0}")]
+    Cluster(#[from] ClusterProblem),
     #[error("the API server cannot review a request")]
     Review(#[from] kube::Error),
     #[error("the API server did not answer in time")]
@@ -158,68 +169,42 @@ enum Lost {
 
 impl Canary {
     pub(crate) fn new(setup: CanarySetup) -> Self {
-        let CanarySetup {
-            client,
-            clock,
-            key,
-            authorizer,
-            coverage_registry,
-            tracker,
-            interval,
-            changed,
-        } = setup;
-        let sent = AtomicU64::new(0);
-        Self { client, clock, key, authorizer, coverage_registry, tracker, interval, changed, sent }
+        Self { setup, sent: AtomicU64::new(0) }
     }
 
     /// Sends canaries for ever, while there are sessions that are not over.
     pub(crate) async fn run(&self) {
-        while let Err(error) = self.restore().await {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "cannot read which time was observed"
-            );
-            tokio::time::sleep(RESTORE_RETRY_DELAY).await;
-        }
-        let mut unfinished = self.authorizer.unfinished_sessions();
+        let needed = &self.setup.target.needed;
+        let mut unfinished = self.setup.authorizer.unfinished_sessions();
         let mut progress = Progress::default();
         loop {
             // The authorizer, which has the sender, is ours, so this ends only when there is a session.
-            let _ = unfinished.wait_for(|count| *count > 0).await;
-            self.send_while(&mut progress, || *unfinished.borrow() > 0).await;
+            let _ = unfinished.wait_for(|sessions| needed(sessions)).await;
+            self.send_while(&mut progress, || needed(&unfinished.borrow())).await;
         }
     }
 
     /// Until it is not needed any more, or the interval is another.
     async fn send_while(&self, progress: &mut Progress, needed: impl Fn() -> bool) {
-        let interval = (self.interval)();
+        let interval = (self.setup.interval)();
         let mut ticks = tokio::time::interval(period(interval));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while needed() && (self.interval)() == interval {
+        while needed() && (self.setup.interval)() == interval {
             ticks.tick().await;
             self.tick(progress).await;
         }
     }
 
-    /// What an earlier leader observed is where this one begins.
-    async fn restore(&self) -> Result<(), kube::Error> {
-        for record in read_records(&self.client, FAMILY).await? {
-            let coverage = Coverage::restore(record.since, record.until, record.gaps);
-            self.coverage_registry.put(SOURCE, coverage.lagging(self.lag()), None);
-        }
-        Ok(())
-    }
-
-    /// How far what is observed stays behind the clock while all is well.
     fn lag(&self) -> SignedDuration {
-        (self.interval)().saturating_add(ROUND_TRIP)
+        lag((self.setup.interval)())
     }
 
     async fn tick(&self, progress: &mut Progress) {
-        let sent_at = self.clock.now();
+        let CanarySetup { target, clock, coverage: records, changed, .. } = &self.setup;
+        let sent_at = clock.now();
         let outcome = self.send(sent_at).await;
-        let now = self.clock.now();
-        let known = self.coverage_registry.read().find(SOURCE).cloned();
+        let now = clock.now();
+        let known = target.coverage_registry.read().find(SOURCE).cloned();
         let mut coverage = known.unwrap_or_else(|| Coverage::starting(sent_at)).lagging(self.lag());
         let trouble = match outcome {
             Ok(()) => {
@@ -239,33 +224,22 @@ impl Canary {
                 coverage.mark_blind(coverage.until(), now);
                 progress.seen_at = None;
                 let error = &lost as &dyn std::error::Error;
-                tracing::warn!(error, "use of sessions is not seen");
+                let cluster = target.cluster.as_deref();
+                tracing::warn!(cluster, error, "use of sessions is not seen");
                 Some(Arc::from(lost.to_string()))
             }
         };
         let blind = coverage.blind_since(now).is_some();
-        self.coverage_registry.put(SOURCE, coverage, trouble);
+        target.coverage_registry.put(SOURCE, coverage, trouble);
         let flipped = progress.told_blind.replace(blind) != Some(blind);
         if flipped {
-            (self.changed)(SOURCE);
+            changed(SOURCE);
         }
-        let due = progress.stored_at.is_none_or(|at| now.duration_since(at) >= STORE_INTERVAL);
-        if flipped || due {
-            match self.store().await {
-                Ok(()) => progress.stored_at = Some(now),
-                Err(error) => {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::warn!(error, "cannot write down which time was observed");
-                }
-            }
+        let stored = if flipped { records.store().await } else { records.store_if_due().await };
+        if let Err(error) = stored {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "cannot write down which time was observed");
         }
-    }
-
-    /// Writes down which time was observed: a leader calls it before it ends, so that only the time
-    /// until the next one is blind.
-    pub(crate) async fn store(&self) -> Result<(), kube::Error> {
-        let records = self.coverage_registry.persist(&self.tracker, self.clock.now());
-        write_records(&self.client, FAMILY, &records).await
     }
 
     /// Sends one canary and waits until it comes back.
@@ -273,13 +247,14 @@ impl Canary {
         // Nobody needs to guess it, because nobody else can sign it; it must only be another one each time.
         let count = self.sent.fetch_add(1, Ordering::Relaxed);
         let nonce = format!("{:x}-{count:x}", now.as_nanosecond());
-        let review = review(self.key.path(&nonce));
-        let reviews: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let CanaryTarget { reviewer, key, .. } = &self.setup.target;
+        let review = review(key.path(&nonce));
+        let reviews: Api<SubjectAccessReview> = Api::all(reviewer()?);
         let params = PostParams::default();
         let answered = tokio::time::timeout(TIMEOUT, reviews.create(&params, &review)).await;
         let status = answered.map_err(|_| Lost::Timeout)??.status;
         let reason = status.and_then(|status| status.reason).unwrap_or_default();
-        let expected = self.key.expected(&nonce);
+        let expected = key.expected(&nonce);
         // The reasons of all authorizers that were asked stand in lines below each other.
         if reason.lines().any(|line| line == expected) { Ok(()) } else { Err(Lost::NotAsked) }
     }

@@ -9,7 +9,7 @@ use sojourn_api::access::status::{BreakglassSessionStatus, State as WireState};
 use sojourn_core::access::session::{ReasonEnded, SessionState, State};
 use sojourn_core::notice::Delivery;
 
-use super::canary::SOURCE;
+use super::coverage::SOURCE;
 use super::observe::ObservedSession;
 use super::reconcile::{Access, DecidedSession};
 use super::snapshot::SessionSnapshot;
@@ -42,7 +42,7 @@ pub(super) fn conditions(
     all.push(approved(state));
     all.push(active(state));
     all.extend(idle(state, usage.last_use().is_some()));
-    all.extend(source(access, observed, decided, state));
+    all.extend(source(access, snapshot, observed, decided, state));
     all.extend(undeliverable(state));
     all
 }
@@ -118,9 +118,10 @@ fn idle(state: &SessionState, used: bool) -> Option<DesiredCondition> {
     }
 }
 
-/// Whether its use would be seen, while it has any.
+/// Whether its use would be seen on its cluster, while it has any.
 fn source(
     access: &Access,
+    snapshot: &SessionSnapshot,
     observed: &ObservedSession,
     decided: &DecidedSession,
     state: &SessionState,
@@ -132,10 +133,18 @@ fn source(
         return Some(desired(ACTIVITY_SOURCE_HEALTHY, true, "CanariesReturn", ""));
     };
     let since = since.max(state.activated_at.unwrap_or(since));
-    let coverage = access.coverage_registry.read();
-    let why = coverage.trouble(SOURCE).map(|why| format!(": {why}")).unwrap_or_default();
+    let why = trouble(access, snapshot).map(|why| format!(": {why}")).unwrap_or_default();
     let message = format!("uses are not seen since {since:.0}, and that time does not count{why}");
     Some(desired(ACTIVITY_SOURCE_HEALTHY, false, "CanariesMissing", message))
+}
+
+/// Why use of it would not be seen: the last canary of its cluster, or that none can be sent there.
+fn trouble(access: &Access, snapshot: &SessionSnapshot) -> Option<String> {
+    let (cluster, own) = (&snapshot.object.spec.cluster, &snapshot.config.cluster);
+    let coverage = access.coverage.read(cluster, own);
+    let of_canary = coverage.trouble(SOURCE).map(ToOwned::to_owned);
+    let of_cluster = || access.clusters.client(cluster).err().map(|problem| problem.to_string());
+    of_canary.or_else(|| of_cluster().filter(|_| cluster != own))
 }
 
 fn undeliverable(state: &SessionState) -> Option<DesiredCondition> {

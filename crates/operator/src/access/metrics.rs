@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use sojourn_core::access::session::State;
-use sojourn_core::activity::Source;
 
 use super::caches::{AccessCaches, read_state_of};
+use super::coverage::{ClusterCoverage, SOURCE};
 use super::report::Reports;
 use crate::clock::Clock;
-use crate::collector::CoverageRegistry;
+use crate::collector::{CoverageRegistry, CoverageSnapshot};
 use crate::metrics::{Metrics, StateCounts};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -83,27 +84,30 @@ pub(crate) fn register(metrics: &Metrics, caches: &Arc<AccessCaches>, reports: &
     });
 }
 
-/// Counts the blind time of the source of use, on the one that leads.
+/// Counts the blind time of the source of use on each cluster, on the one that leads.
 pub(crate) fn register_coverage(
     metrics: &Metrics,
-    source: Source,
-    coverage_registry: &Arc<CoverageRegistry>,
+    coverage: &Arc<ClusterCoverage>,
     clock: Arc<dyn Clock>,
 ) {
-    let registry = Arc::downgrade(coverage_registry);
+    let coverage = Arc::downgrade(coverage);
     metrics.count_states("coverage of access", move || {
-        let Some(registry) = registry.upgrade() else { return Vec::new() };
-        let snapshot = registry.read();
-        let coverage = snapshot.coverage(source);
-        let gaps: i64 = coverage.gaps().map(|gap| gap.to.duration_since(gap.from).as_secs()).sum();
+        let Some(coverage) = coverage.upgrade() else { return Vec::new() };
         let now = clock.now();
-        let overdue = coverage.blind_since(now).map(|_| now.duration_since(coverage.until()));
-        let blind = gaps.saturating_add(overdue.map_or(0, |span| span.as_secs().max(0)));
+        let blind = |registry: &CoverageRegistry| blind_seconds(&registry.read(), now);
+        let all = coverage.all().into_iter();
         vec![StateCounts {
             name: "access_blind_seconds",
             help: "Time in which nobody could see whether sessions are used, as far as it is on record",
             label: "source",
-            counts: BTreeMap::from([(source.as_str().to_owned(), blind)]),
+            counts: all.map(|(name, registry)| (name, blind(&registry))).collect(),
         }]
     });
+}
+
+fn blind_seconds(snapshot: &CoverageSnapshot, now: Timestamp) -> i64 {
+    let coverage = snapshot.coverage(SOURCE);
+    let gaps: i64 = coverage.gaps().map(|gap| gap.to.duration_since(gap.from).as_secs()).sum();
+    let overdue = coverage.blind_since(now).map(|_| now.duration_since(coverage.until()));
+    gaps.saturating_add(overdue.map_or(0, |span| span.as_secs().max(0)))
 }

@@ -8,7 +8,7 @@ use sojourn_core::coverage::Coverage;
 use sojourn_core::key::Key;
 use sojourn_core::notice::{Delivery, DeliveryFailure, DeliveryOutcome, Notice};
 
-use super::canary::SOURCE;
+use super::coverage::SOURCE;
 use super::reconcile::Access;
 use super::snapshot::SessionSnapshot;
 use crate::replica::ReplicaRegistry;
@@ -54,9 +54,10 @@ impl Access {
         }
     }
 
-    /// What the canaries saw, as far as the replicas to which the session was used have written what they saw.
+    /// What the canaries of its cluster saw, as far as the replicas to which the session was used have written what they saw.
     fn coverage(&self, snapshot: &SessionSnapshot) -> Coverage {
-        let seen = self.coverage_registry.read().coverage(SOURCE).clone();
+        let cluster = &snapshot.object.spec.cluster;
+        let seen = self.coverage.read(cluster, &snapshot.config.cluster).coverage(SOURCE).clone();
         let Some(replicas) = &self.replicas else { return seen };
         let lag = snapshot.config.activity_interval.saturating_add(HEARTBEAT_DELAY);
         covered(seen, replicas.as_ref(), &snapshot.usage, lag)

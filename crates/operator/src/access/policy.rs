@@ -73,6 +73,21 @@ impl PolicyCache {
         follow!("cluster bindings of access", rbac::ClusterRoleBinding, cluster_bindings, BINDINGS);
     }
 
+    /// The same within one task, for ever.
+    pub(super) async fn run(&self, client: &Client, watching: WatchSettings) {
+        macro_rules! follow {
+            ($kind:ty, $cache:ident, $how:expr) => {
+                self.follow_kind(Api::<$kind>::all(client.clone()), &self.0.$cache, watching, $how)
+            };
+        }
+        tokio::join!(
+            follow!(rbac::Role, roles, ROLES),
+            follow!(rbac::ClusterRole, cluster_roles, CLUSTER_ROLES),
+            follow!(rbac::RoleBinding, bindings, BINDINGS),
+            follow!(rbac::ClusterRoleBinding, cluster_bindings, BINDINGS),
+        );
+    }
+
     async fn follow_kind<K>(
         &self,
         api: Api<K>,

@@ -12,8 +12,8 @@ use sojourn_core::access::session::State;
 use sojourn_core::decision::Wake;
 use sojourn_core::moment::ceil_second;
 
-use super::canary::SOURCE;
 use super::condition::{conditions, recorded_state};
+use super::coverage::SOURCE;
 use super::observe::ObservedSession;
 use super::reconcile::{Access, DecidedSession};
 use super::snapshot::SessionSnapshot;

@@ -10,12 +10,13 @@ use sojourn_core::decision::Wake;
 use sojourn_core::key::Key;
 
 use super::caches::AccessCaches;
+use super::cluster::Clusters;
+use super::coverage::ClusterCoverage;
 use super::metrics::TransitionCounts;
 use super::observe::ObservedSession;
 use super::report::Reports;
 use super::snapshot::SessionSnapshot;
 use crate::clock::Clock;
-use crate::collector::CoverageRegistry;
 use crate::configuration::Configuration;
 use crate::driver::Drivers;
 use crate::event::Events;
@@ -37,7 +38,9 @@ pub(crate) struct Access {
     pub(crate) reports: Reports,
     /// The other replicas, if there can be any.
     pub(crate) replicas: Option<Arc<ReplicaRegistry>>,
-    pub(crate) coverage_registry: Arc<CoverageRegistry>,
+    /// What could be seen on the cluster of each session.
+    pub(crate) coverage: Arc<ClusterCoverage>,
+    pub(crate) clusters: Clusters,
     pub(crate) outbox: Outbox,
     pub(crate) events: Events,
     pub(crate) drivers: Arc<Drivers>,

@@ -18,7 +18,7 @@ use sojourn_core::known::Known;
 
 use super::NAME;
 use super::caches::{AccessCaches, read_usage_of};
-use super::canary::SOURCE;
+use super::coverage::SOURCE;
 use crate::clock::Clock;
 use crate::family::Setup;
 use crate::frame::{Queue, Tasks, run};

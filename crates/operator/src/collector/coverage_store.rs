@@ -13,7 +13,7 @@ use kube::{Api, Client};
 use serde::{Deserialize, Serialize};
 use sojourn_api::name::shared;
 use sojourn_core::activity::Source;
-use sojourn_core::coverage::Gap;
+use sojourn_core::coverage::{Coverage, Gap};
 use tokio::sync::Notify;
 
 use super::{Changed, Collector, CoverageRecord, CoverageRegistry, Directory, Options};
@@ -146,13 +146,22 @@ impl CoverageStore {
 }
 
 /// Writes down what was observed, in place of what is there.
-pub(crate) async fn write_records(
+async fn write_records(
     client: &Client,
     family: FamilySources,
     records: &[CoverageRecord],
 ) -> Result<(), kube::Error> {
-    let stored: Vec<StoredCoverage> = records.iter().map(StoredCoverage::of).collect();
-    let text = serde_json::to_string(&stored).map_err(kube::Error::SerdeError)?;
+    let stored = records.iter().map(|record| StoredCoverage::of(record.source.as_str(), record));
+    write_stored(client, family, &stored.collect::<Vec<_>>()).await
+}
+
+/// The same for records that have names of their own.
+pub(crate) async fn write_stored(
+    client: &Client,
+    family: FamilySources,
+    stored: &[StoredCoverage],
+) -> Result<(), kube::Error> {
+    let text = serde_json::to_string(stored).map_err(kube::Error::SerdeError)?;
     let name = family.config_map();
     let map = ConfigMap {
         metadata: ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() },
@@ -170,25 +179,25 @@ pub(crate) async fn load(
     client: &Client,
     family: FamilySources,
 ) -> Result<CoverageRegistry, kube::Error> {
-    Ok(CoverageRegistry::restore(read_records(client, family).await?))
+    let stored = read_stored(client, family).await?.into_iter();
+    let records = stored.filter_map(|stored| stored.record(family.sources));
+    Ok(CoverageRegistry::restore(records))
 }
 
 /// What an earlier process wrote down.
-pub(crate) async fn read_records(
+pub(crate) async fn read_stored(
     client: &Client,
     family: FamilySources,
-) -> Result<Vec<CoverageRecord>, kube::Error> {
+) -> Result<Vec<StoredCoverage>, kube::Error> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), shared::NAMESPACE);
     let map = api.get_opt(&family.config_map()).await?;
     let text = map.and_then(|map| map.data).and_then(|mut data| data.remove(KEY));
-    let stored: Vec<StoredCoverage> =
-        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    Ok(stored.into_iter().filter_map(|stored| stored.record(family.sources)).collect())
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
 }
 
 /// A record as it is written.
 #[derive(Debug, Serialize, Deserialize)]
-struct StoredCoverage {
+pub(crate) struct StoredCoverage {
     source: String,
     since: Timestamp,
     until: Timestamp,
@@ -196,13 +205,23 @@ struct StoredCoverage {
 }
 
 impl StoredCoverage {
-    fn of(record: &CoverageRecord) -> Self {
+    /// Under a name, which is that of the source where there is one of it.
+    pub(crate) fn of(name: &str, record: &CoverageRecord) -> Self {
         Self {
-            source: record.source.as_str().to_owned(),
+            source: name.to_owned(),
             since: record.since,
             until: record.until,
             gaps: record.gaps.iter().map(|gap| (gap.from, gap.to)).collect(),
         }
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(crate) fn coverage(&self) -> Coverage {
+        let gaps = self.gaps.iter().map(|&(from, to)| Gap { from, to });
+        Coverage::restore(self.since, self.until, gaps)
     }
 
     /// Nothing, if it is of a source that the family does not have.

@@ -31,6 +31,11 @@ pub trait DriverFactory: Send + Sync + Debug {
 
     fn probe(&self, config: &DriverConfig) -> Result<Arc<dyn Probe>, String>;
 
+    /// A client of another cluster than the one that we run on.
+    fn cluster_client(&self, config: kube::Config) -> Result<kube::Client, kube::Error> {
+        kube::Client::try_from(config)
+    }
+
     /// The files that all of these are made from: when one changes, they are made anew.
     fn files(&self, _: &DriverConfig) -> Vec<PathBuf> {
         Vec::new()

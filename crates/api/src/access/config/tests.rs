@@ -158,7 +158,8 @@ clusters:
     assert_eq!(paths.len(), 4, "{paths:?}");
 
     let many = |count: usize| {
-        let named = |number| format!("  c{number}: {{ kubeconfigSecret: {{ name: k{number} }} }}\n");
+        let named =
+            |number| format!("  c{number}: {{ kubeconfigSecret: {{ name: k{number} }} }}\n");
         format!("clusters:\n{}", (0..count).map(named).collect::<String>())
     };
     assert!(read(&many(MAX_FURTHER_CLUSTERS)).is_ok());

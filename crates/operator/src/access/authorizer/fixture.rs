@@ -14,6 +14,7 @@ use sojourn_rbac::{Attributes, Binding, ClusterRole, Policy, User};
 
 use super::{AccessAuthorizer, Answer, AuthorizerOptions, DecisionMetrics, Hooks};
 use crate::access::canary::CanaryKey;
+use crate::access::cluster::Clusters;
 use crate::access::policy::PolicyCache;
 use crate::metrics::Metrics;
 
@@ -68,6 +69,10 @@ impl Fixture {
     }
 
     pub(in crate::access) fn on(policy: PolicyCache, options: AuthorizerOptions) -> Self {
+        Self::among(Clusters::new(policy), options)
+    }
+
+    pub(in crate::access) fn among(clusters: Clusters, options: AuthorizerOptions) -> Self {
         let told = Arc::new(Told::default());
         let (uses, stored) = (told.clone(), told.clone());
         let hooks = Hooks {
@@ -83,7 +88,7 @@ impl Fixture {
         };
         let metrics = DecisionMetrics::new(&Metrics::default());
         Self {
-            authorizer: AccessAuthorizer::new(policy, canary_key(), options, hooks, metrics),
+            authorizer: AccessAuthorizer::new(clusters, canary_key(), options, hooks, metrics),
             told,
         }
     }

@@ -27,7 +27,34 @@ pub(super) struct SessionIndex {
     hasher: DefaultHashBuilder,
     /// What changes one session at a time need to know; decisions do not look at it.
     known: Mutex<KnownSessions>,
-    unfinished: watch::Sender<usize>,
+    unfinished: watch::Sender<SessionCounts>,
+}
+
+/// How many sessions are not over, by their clusters.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::access) struct SessionCounts(HashMap<Box<str>, usize>);
+
+impl SessionCounts {
+    pub(in crate::access) fn of(&self, cluster: &str) -> usize {
+        self.0.get(cluster).copied().unwrap_or(0)
+    }
+
+    pub(in crate::access) fn total(&self) -> usize {
+        self.0.values().sum()
+    }
+
+    fn add(&mut self, cluster: &str) {
+        *self.0.entry(cluster.into()).or_default() += 1;
+    }
+
+    fn subtract(&mut self, cluster: &str) {
+        let left = self.of(cluster).saturating_sub(1);
+        if left == 0 {
+            self.0.remove(cluster);
+        } else {
+            self.0.insert(cluster.into(), left);
+        }
+    }
 }
 
 /// The sessions of each user, oldest activation first, then by uid.
@@ -43,6 +70,7 @@ struct KnownSessions {
 #[derive(Debug, Clone)]
 struct KnownSession {
     user: Box<str>,
+    cluster: Box<str>,
     uid: Box<str>,
     last_use: Arc<LastUse>,
 }
@@ -174,7 +202,7 @@ impl SessionIndex {
             shards: std::iter::repeat_with(RwLock::default).take(SHARDS).collect(),
             hasher: DefaultHashBuilder::default(),
             known: Mutex::new(known),
-            unfinished: watch::Sender::new(0),
+            unfinished: watch::Sender::new(SessionCounts::default()),
         }
     }
 
@@ -185,7 +213,7 @@ impl SessionIndex {
     }
 
     /// How many sessions are not over.
-    pub(super) fn unfinished(&self) -> watch::Receiver<usize> {
+    pub(super) fn unfinished(&self) -> watch::Receiver<SessionCounts> {
         self.unfinished.subscribe()
     }
 
@@ -197,6 +225,8 @@ impl SessionIndex {
             !session.deleting && !state.state.is_some_and(State::is_final)
         });
         let before = known.unfinished.remove(key);
+        let cluster_before = before.as_ref().map(|before| before.cluster.clone());
+        let cluster_now = live.map(|(session, ..)| Box::from(session.cluster.as_str()));
         if let Some(before) = &before {
             let other_user = |session: &Session| *session.user != *before.user;
             if live.is_none_or(|(session, ..)| other_user(session)) {
@@ -211,10 +241,18 @@ impl SessionIndex {
                 .then(|| IndexedSession::of(key, all, &known.group_prefixes, last_use.clone()));
             self.replace(&session.user, key, indexed);
             let (user, uid) = (session.user.as_str().into(), session.uid.as_str().into());
-            known.unfinished.insert(key.clone(), KnownSession { user, uid, last_use });
+            let cluster = session.cluster.as_str().into();
+            known.unfinished.insert(key.clone(), KnownSession { user, cluster, uid, last_use });
         }
-        let count = known.unfinished.len();
-        self.unfinished.send_if_modified(|told| std::mem::replace(told, count) != count);
+        self.unfinished.send_if_modified(|counts| {
+            if let Some(cluster) = &cluster_before {
+                counts.subtract(cluster);
+            }
+            if let Some(cluster) = &cluster_now {
+                counts.add(cluster);
+            }
+            cluster_before != cluster_now
+        });
     }
 
     /// Bindings may name groups with these prefixes from now on.

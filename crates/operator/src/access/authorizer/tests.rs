@@ -117,7 +117,7 @@ fn a_session_that_is_gone_or_of_somebody_else_now_allows_nothing() {
     assert!(allowed(&fixture.list_pods("bob", 60)));
     fixture.authorizer.upsert(&session.key, None);
     assert!(!allowed(&fixture.list_pods("bob", 61)));
-    assert_eq!(*fixture.authorizer.unfinished_sessions().borrow(), 0);
+    assert_eq!(fixture.authorizer.unfinished_sessions().borrow().total(), 0);
 }
 
 // case: access 60
@@ -238,6 +238,94 @@ fn a_session_of_another_cluster_allows_nothing_and_callers_of_others_get_no_opin
     assert_eq!(fixture.told.take_uses(), []);
 }
 
+/// Clusters beside `prod`, on which `dev` may list Pods: on `stage` it is `ops`, `late` has not been listed yet, and
+/// `lost` cannot be reached.
+fn several_clusters() -> Fixture {
+    use crate::access::cluster::{ClusterProblem, ReachedCluster};
+
+    let clusters = Clusters::new(PolicyCache::of(policy(&["dev"])));
+    let nobody = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+        Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("nobody is there"))
+    });
+    let client = kube::Client::new(nobody, "default");
+    let reached = |policy| Ok(ReachedCluster { client: client.clone(), policy });
+    clusters.add("stage", reached(PolicyCache::of(policy(&["ops"]))));
+    clusters.add("late", reached(PolicyCache::default()));
+    clusters.add("lost", Err(ClusterProblem::NoSecret));
+    Fixture::among(clusters, options())
+}
+
+#[tokio::test]
+async fn each_cluster_is_answered_by_its_own_bindings() {
+    let fixture = several_clusters();
+    let alice = user_named("alice");
+    let request = Attributes::on_resource(&alice, "list", "", "pods");
+    let ask = |cluster: &str| fixture.authorizer.authorize(cluster, &request, at(60));
+    // A session on prod for a group that only the bindings of stage allow anything.
+    fixture.put(&TestSession::approved("on-prod"));
+    let why = "sojourn: BreakglassSession team/on-prod (uid uid-on-prod) does not allow this";
+    assert_eq!(ask(CLUSTER), Answer::no_opinion(why));
+    assert_eq!(ask("stage"), Answer::no_opinion(""), "it is not for this cluster");
+    let mut session = TestSession::approved("on-stage");
+    session.session.cluster = "stage".to_owned();
+    fixture.put(&session);
+    assert_eq!(ask(CLUSTER), Answer::no_opinion(why), "neither is that for prod");
+    assert!(allowed(&ask("stage")));
+    let uses = fixture.told.take_uses();
+    assert_eq!(uses, [("on-stage".to_owned(), "uid-on-stage".to_owned(), at(60))]);
+    // The other way round.
+    session.session.granted_group = "dev".to_owned();
+    fixture.put(&session);
+    assert!(!allowed(&ask("stage")), "prod's bindings are not looked at");
+    let counts = fixture.authorizer.unfinished_sessions().borrow().clone();
+    assert_eq!((counts.of(CLUSTER), counts.of("stage"), counts.total()), (1, 1, 2));
+}
+
+#[tokio::test]
+async fn there_is_no_opinion_on_a_cluster_of_which_nothing_is_known() {
+    let fixture = several_clusters();
+    let alice = user_named("alice");
+    let request = Attributes::on_resource(&alice, "list", "", "pods");
+    for (cluster, group, why) in [
+        ("late", "ops", "sojourn: roles and bindings have not been listed yet"),
+        (
+            "lost",
+            "dev",
+            "sojourn: nothing is known of cluster lost: the Secret of its kubeconfig is not there, or \
+             does not have that key",
+        ),
+    ] {
+        let mut session = TestSession::approved(cluster);
+        session.session.cluster = cluster.to_owned();
+        session.session.granted_group = group.to_owned();
+        fixture.put(&session);
+        let answer = fixture.authorizer.authorize(cluster, &request, at(60));
+        assert_eq!(answer, Answer::no_opinion(why));
+    }
+    assert_eq!(fixture.told.take_uses(), []);
+}
+
+#[tokio::test]
+async fn a_canary_comes_back_from_the_cluster_that_it_was_sent_to_alone() {
+    let fixture = several_clusters();
+    let user = user_named(canary::USER);
+    let answered = |key: &CanaryKey| {
+        let path = key.path("nonce");
+        let request = Attributes::on_path(&user, "get", &path);
+        let answers = |cluster: &&str| {
+            let answer = fixture.authorizer.authorize(cluster, &request, at(0));
+            assert!(!allowed(&answer));
+            reason(&answer) == key.answer(&path).expect("it is ours")
+        };
+        [CLUSTER, "stage", "late", "lost", "other"].into_iter().filter(answers).collect::<Vec<_>>()
+    };
+    assert_eq!(answered(&canary_key()), [CLUSTER]);
+    assert_eq!(answered(&canary_key().of_cluster("stage")), ["stage"]);
+    for unseen in ["late", "lost", "other", CLUSTER] {
+        assert!(answered(&canary_key().of_cluster(unseen)).is_empty(), "{unseen}");
+    }
+}
+
 /// Whoever asks may put anything into a review; only what is stored grants.
 #[test]
 fn groups_of_the_request_grant_nothing() {
@@ -330,7 +418,7 @@ async fn storing_takes_a_second_at_most() {
         ..fixture.authorizer.0.hooks.clone()
     };
     fixture.authorizer = AccessAuthorizer::new(
-        PolicyCache::of(Policy::default()),
+        Clusters::new(PolicyCache::of(Policy::default())),
         canary_key(),
         options(),
         hooks,

@@ -10,8 +10,10 @@ use sojourn_rbac::{Policy, User};
 
 use super::*;
 use crate::access::authorizer::fixture::{CLUSTER, Fixture, TestSession, at, canary_key, options};
+use crate::access::cluster::{Clusters, ReachedCluster};
 use crate::access::policy::PolicyCache;
 use crate::clock::VirtualClock;
+use crate::tracker::Tracker;
 
 const INTERVAL: SignedDuration = SignedDuration::from_secs(10);
 
@@ -32,6 +34,8 @@ enum Mode {
 }
 
 struct FakeApi {
+    /// As whose API server it asks.
+    cluster: &'static str,
     mode: Mutex<Mode>,
     authorizer: AccessAuthorizer,
     reviews: AtomicU64,
@@ -40,6 +44,17 @@ struct FakeApi {
 }
 
 impl FakeApi {
+    fn new(cluster: &'static str, authorizer: &AccessAuthorizer) -> Arc<Self> {
+        Arc::new(Self {
+            cluster,
+            mode: Mutex::new(Mode::Asks),
+            authorizer: authorizer.clone(),
+            reviews: AtomicU64::new(0),
+            cached: Mutex::default(),
+            config_map: Mutex::default(),
+        })
+    }
+
     fn set(&self, mode: Mode) {
         *self.mode.lock().expect("unpoisoned") = mode;
     }
@@ -101,7 +116,7 @@ impl FakeApi {
 
     fn ask(&self, user: &User, path: &str) -> String {
         let request = Attributes::on_path(user, "get", path);
-        let answer = self.authorizer.authorize(CLUSTER, &request, at(0));
+        let answer = self.authorizer.authorize(self.cluster, &request, at(0));
         crate::access::authorizer::fixture::reason(&answer).to_owned()
     }
 
@@ -122,8 +137,13 @@ struct World {
     fixture: Fixture,
     api: Arc<FakeApi>,
     clock: Arc<VirtualClock>,
-    registry: Arc<CoverageRegistry>,
+    coverage: Arc<ClusterCoverage>,
     changes: Arc<AtomicU64>,
+}
+
+fn coverage_on(api: &Arc<FakeApi>, clock: &Arc<VirtualClock>) -> Arc<ClusterCoverage> {
+    let tracker = Tracker::new(SignedDuration::from_secs(30), Arc::new(|_: &Key| {}));
+    Arc::new(ClusterCoverage::new(api.client(), clock.clone(), tracker))
 }
 
 impl World {
@@ -134,27 +154,34 @@ impl World {
     fn on(policy: PolicyCache) -> Self {
         let fixture = Fixture::on(policy, options());
         fixture.put(&TestSession::approved("s"));
-        let api = Arc::new(FakeApi {
-            mode: Mutex::new(Mode::Asks),
-            authorizer: fixture.authorizer.clone(),
-            reviews: AtomicU64::new(0),
-            cached: Mutex::default(),
-            config_map: Mutex::default(),
-        });
+        let api = FakeApi::new(CLUSTER, &fixture.authorizer);
         let clock = Arc::new(VirtualClock::starting_at(at(0)));
-        Self { fixture, api, clock, registry: Arc::default(), changes: Arc::default() }
+        let coverage = coverage_on(&api, &clock);
+        Self { fixture, api, clock, coverage, changes: Arc::default() }
+    }
+
+    /// A process that knows nothing takes over.
+    async fn restarted(self) -> Self {
+        let coverage = coverage_on(&self.api, &self.clock);
+        coverage.restore(lag(INTERVAL)).await.expect("it is there");
+        Self { coverage, ..self }
     }
 
     fn canary(&self) -> Canary {
         let changes = self.changes.clone();
+        let client = self.api.client();
         Canary::new(CanarySetup {
-            client: self.api.client(),
+            target: CanaryTarget {
+                cluster: None,
+                reviewer: Box::new(move || Ok(client.clone())),
+                key: canary_key(),
+                needed: Box::new(|sessions| sessions.total() > 0),
+                coverage_registry: self.coverage.own().clone(),
+            },
             clock: self.clock.clone(),
-            key: canary_key(),
             authorizer: self.fixture.authorizer.clone(),
-            coverage_registry: self.registry.clone(),
-            tracker: Tracker::new(SignedDuration::from_secs(30), Arc::new(|_: &Key| {})),
-            interval: Box::new(|| INTERVAL),
+            coverage: self.coverage.clone(),
+            interval: Arc::new(|| INTERVAL),
             changed: Arc::new(move |_| {
                 changes.fetch_add(1, Ordering::Relaxed);
             }),
@@ -168,16 +195,16 @@ impl World {
         assert!(ended.is_err(), "it runs for ever");
     }
 
-    fn coverage(&self) -> Coverage {
-        self.registry.read().coverage(SOURCE).clone()
+    fn seen(&self) -> Coverage {
+        self.coverage.own().read().coverage(SOURCE).clone()
     }
 
     fn observed(&self, from: i64, to: i64) -> i64 {
-        self.coverage().observed(at(from), at(to)).as_secs()
+        self.seen().observed(at(from), at(to)).as_secs()
     }
 
     fn blind(&self) -> bool {
-        self.coverage().blind_since(self.clock.now()).is_some()
+        self.seen().blind_since(self.clock.now()).is_some()
     }
 }
 
@@ -189,7 +216,7 @@ async fn time_between_canaries_that_come_back_is_observed_and_they_are_no_use() 
     assert_eq!(world.api.sent(), 7);
     assert_eq!(world.observed(0, 60), 60);
     assert!(!world.blind());
-    assert_eq!(world.registry.read().trouble(SOURCE), None);
+    assert_eq!(world.coverage.own().read().trouble(SOURCE), None);
     assert_eq!(world.fixture.told.take_uses(), []);
     assert_eq!(world.fixture.authorizer.metrics().totals(), (0, 7));
 }
@@ -206,7 +233,7 @@ async fn an_interval_in_which_none_came_back_is_blind() {
             world.api.set(mode);
             tokio::time::sleep(Duration::from_secs(11)).await;
             assert!(world.blind(), "{mode:?}");
-            assert!(world.registry.read().trouble(SOURCE).is_some(), "{mode:?}");
+            assert!(world.coverage.own().read().trouble(SOURCE).is_some(), "{mode:?}");
             tokio::time::sleep(Duration::from_secs(49)).await;
             world.api.set(Mode::Asks);
             tokio::time::sleep(Duration::from_secs(60)).await;
@@ -218,7 +245,7 @@ async fn an_interval_in_which_none_came_back_is_blind() {
         assert!(!world.blind(), "{mode:?}");
         assert_eq!(world.observed(0, 30), 30, "{mode:?}");
         assert_eq!(world.observed(30, 95), 0, "{mode:?}");
-        assert!(world.observed(95, 155) >= 30, "{mode:?}: {:?}", world.coverage());
+        assert!(world.observed(95, 155) >= 30, "{mode:?}: {:?}", world.seen());
         // It was found to be blind at first, to see, to be blind, and to see.
         assert_eq!(world.changes.load(Ordering::Relaxed), 4, "{mode:?}");
     }
@@ -229,11 +256,10 @@ async fn a_restart_is_blind_for_as_long_as_nobody_was_there() {
     let world = World::new();
     let first = world.canary();
     world.run_until(&first, 61).await;
-    first.store().await.expect("it is written down");
+    world.coverage.store().await.expect("it is written down");
     drop(first);
     tokio::time::sleep(Duration::from_secs(100)).await;
-    // A process that knows nothing.
-    let next = World { registry: Arc::default(), ..world };
+    let next = world.restarted().await;
     let second = next.canary();
     next.run_until(&second, 200).await;
     assert_eq!(next.observed(0, 60), 60);
@@ -249,9 +275,8 @@ async fn what_was_observed_is_written_down_now_and_then() {
     let canary = world.canary();
     world.run_until(&canary, 91).await;
     drop(canary);
-    let next = World { registry: Arc::default(), ..world };
-    next.canary().restore().await.expect("it is there");
-    assert!(next.observed(0, 91) >= 60, "{:?}", next.coverage());
+    let next = world.restarted().await;
+    assert!(next.observed(0, 91) >= 60, "{:?}", next.seen());
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,7 +312,138 @@ async fn a_replica_that_has_not_listed_everything_answers_no_canary() {
     world.run_until(&canary, 31).await;
     assert!(world.blind());
     assert_eq!(world.observed(0, 31), 0);
-    assert_eq!(world.registry.read().trouble(SOURCE), Some(Lost::NotAsked.to_string().as_str()));
+    assert_eq!(
+        world.coverage.own().read().trouble(SOURCE),
+        Some(Lost::NotAsked.to_string().as_str())
+    );
+}
+
+/// Two clusters, each with an API server of its own, and a third that cannot be asked.
+struct Clustered {
+    clusters: Clusters,
+    fixture: Fixture,
+    own: Arc<FakeApi>,
+    stage: Arc<FakeApi>,
+    clock: Arc<VirtualClock>,
+}
+
+impl Clustered {
+    fn new() -> Self {
+        let clusters = Clusters::new(PolicyCache::of(Policy::default()));
+        let fixture = Fixture::among(clusters.clone(), options());
+        let session = |name: &str, cluster: &str| {
+            let mut session = TestSession::approved(name);
+            session.session.cluster = cluster.to_owned();
+            fixture.put(&session);
+        };
+        session("one", CLUSTER);
+        session("two", "stage");
+        session("three", "lost");
+        let own = FakeApi::new(CLUSTER, &fixture.authorizer);
+        let stage = FakeApi::new("stage", &fixture.authorizer);
+        let clock = Arc::new(VirtualClock::starting_at(at(0)));
+        let world = Self { clusters, fixture, own, stage, clock };
+        let stage = world.stage.client();
+        world.follow_stage(stage);
+        world.clusters.add("lost", Err(ClusterProblem::NoSecret));
+        world
+    }
+
+    fn follow_stage(&self, client: Client) {
+        let policy = PolicyCache::of(Policy::default());
+        self.clusters.add("stage", Ok(ReachedCluster { client, policy }));
+    }
+
+    fn senders(&self) -> CanarySenders {
+        CanarySenders {
+            client: self.own.client(),
+            clock: self.clock.clone(),
+            key: canary_key(),
+            clusters: self.clusters.clone(),
+            authorizer: self.fixture.authorizer.clone(),
+            coverage: coverage_on(&self.own, &self.clock),
+            interval: Arc::new(|| INTERVAL),
+            changed: Arc::new(|_| {}),
+        }
+    }
+}
+
+fn observed_on(senders: &CanarySenders, cluster: &str, from: i64, to: i64) -> i64 {
+    let seen = senders.coverage.read(cluster, CLUSTER);
+    seen.coverage(SOURCE).observed(at(from), at(to)).as_secs()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_cluster_is_seen_or_blind_by_itself() {
+    let world = Clustered::new();
+    let senders = world.senders();
+    let blind = |cluster: &str| {
+        let seen = senders.coverage.read(cluster, CLUSTER);
+        seen.coverage(SOURCE).blind_since(world.clock.now()).is_some()
+    };
+    let steps = async {
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        for cluster in [CLUSTER, "stage"] {
+            assert_eq!((observed_on(&senders, cluster, 0, 60), blind(cluster)), (60, false));
+        }
+        assert!(blind("lost") && blind("elsewhere"));
+        let why = senders.coverage.read("lost", CLUSTER).trouble(SOURCE).map(str::to_owned);
+        assert!(why.is_some_and(|why| why.contains("the Secret of its kubeconfig")));
+        // Its API server asks nobody any more, and that is nothing to the other one.
+        world.stage.set(Mode::AsksNobody);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(blind("stage") && !blind(CLUSTER));
+        world.stage.set(Mode::Asks);
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert!(!blind("stage"));
+        // A client that leads to the API server of another cluster proves nothing.
+        world.follow_stage(world.own.client());
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        assert!(blind("stage") && !blind(CLUSTER));
+    };
+    tokio::select! {
+        () = senders.run() => panic!("it runs for ever"),
+        () = steps => {}
+    }
+    assert_eq!(observed_on(&senders, CLUSTER, 0, 210), 210);
+    assert!(observed_on(&senders, "stage", 0, 210) <= 130);
+    assert_eq!(observed_on(&senders, "elsewhere", 0, 210), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_seen_on_each_cluster_is_where_the_next_leader_begins() {
+    let world = Clustered::new();
+    let first = world.senders();
+    let ended = tokio::time::timeout(Duration::from_secs(61), first.run()).await;
+    assert!(ended.is_err(), "it runs for ever");
+    first.coverage.store().await.expect("it is written down");
+    let stored = world.own.config_map.lock().expect("unpoisoned").clone().expect("it is there");
+    let text = stored["data"]["coverage.json"].as_str().expect("a text").to_owned();
+    let stored: Value = serde_json::from_str(&text).expect("a list");
+    let names = stored.as_array().expect("a list").iter().map(|one| one["source"].clone());
+    // Our own cluster has the name that it always had.
+    let expected = [json!("authorizer"), json!("authorizer/lost"), json!("authorizer/stage")];
+    assert_eq!(names.collect::<Vec<_>>(), expected);
+    // One that does not know yet which clusters there are forgets none.
+    let second = Clustered { clusters: Clusters::new(PolicyCache::default()), ..world };
+    let senders = second.senders();
+    let _ = tokio::time::timeout(Duration::from_secs(5), senders.run()).await;
+    assert_eq!(observed_on(&senders, CLUSTER, 0, 60), 60);
+    assert_eq!(observed_on(&senders, "stage", 0, 60), 60);
+    // And one that is not configured any more is forgotten.
+    second.clusters.set(BTreeMap::new());
+    let _ = tokio::time::timeout(Duration::from_secs(5), senders.run()).await;
+    assert_eq!(observed_on(&senders, CLUSTER, 0, 60), 60);
+    assert_eq!(observed_on(&senders, "stage", 0, 60), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_further_cluster_without_sessions_is_not_asked() {
+    let world = Clustered::new();
+    world.fixture.authorizer.upsert(&Key::new("team", "two"), None);
+    let senders = world.senders();
+    let _ = tokio::time::timeout(Duration::from_secs(61), senders.run()).await;
+    assert_eq!((world.own.sent(), world.stage.sent()), (7, 0));
 }
 
 #[test]
