@@ -5,11 +5,13 @@
 //! |---|---|
 //! | `simulation` | the operator of access on a cluster, and what people do |
 //! | `replica` | replicas that serve, how requests are spread over them, and their clocks |
+//! | `further_cluster` | a cluster beside the one that the operator runs on |
 //! | `invariants` | what really happened to sessions, and what must never |
 //! | `day` | what happens in some hours, drawn from a seed, and the run of it |
 //! | `long` | many sessions for hundreds of hours, each used now and then |
 
 pub mod day;
+pub mod further_cluster;
 pub mod invariants;
 pub mod long;
 pub mod replica;

@@ -1,5 +1,7 @@
 //! The family `access` as a whole, on a virtual clock.
 
+#[path = "access/clusters.rs"]
+mod clusters;
 #[path = "access/fault.rs"]
 mod fault;
 #[path = "access/fixture.rs"]

@@ -97,8 +97,8 @@ pub struct SessionChecker {
     lives: BTreeMap<String, Life>,
     /// When replicas ended without a word.
     ended: BTreeMap<String, Timestamp>,
-    /// Stretches in which the API server could ask nobody.
-    blind: Vec<Stretch>,
+    /// Stretches in which the API server of a cluster could ask nobody.
+    blind: BTreeMap<String, Vec<Stretch>>,
     /// Stretches in which nothing could be written.
     unwritable: Vec<Stretch>,
     pub uses: u64,
@@ -125,7 +125,7 @@ impl SessionChecker {
             log: EventLog::new(clock),
             lives: BTreeMap::new(),
             ended: BTreeMap::new(),
-            blind: Vec::new(),
+            blind: BTreeMap::new(),
             unwritable: Vec::new(),
             uses: 0,
             idle_expiries: 0,
@@ -150,7 +150,8 @@ impl SessionChecker {
     /// How long nobody could be asked, all together.
     pub fn blind_for(&self) -> SignedDuration {
         let now = self.log.now();
-        let spans = self.blind.iter().map(|stretch| stretch.within(stretch.begin, now));
+        let stretches = self.blind.values().flatten();
+        let spans = stretches.map(|stretch| stretch.within(stretch.begin, now));
         spans.fold(SignedDuration::ZERO, SignedDuration::saturating_add)
     }
 
@@ -179,10 +180,10 @@ impl SessionChecker {
         uses.filter(|one| one.replica == replica).count() as u64
     }
 
-    pub(super) fn webhook_reachable(&mut self, reachable: bool) {
+    pub(super) fn webhook_reachable(&mut self, cluster: &str, reachable: bool) {
         let now = self.log.now();
-        self.log.note(format!("the webhook can be reached: {reachable}"));
-        note_stretch(&mut self.blind, reachable, now);
+        self.log.note(format!("the webhook can be reached from {cluster}: {reachable}"));
+        note_stretch(self.blind.entry(cluster.to_owned()).or_default(), reachable, now);
     }
 
     pub(super) fn api_reachable(&mut self, reachable: bool) {
@@ -198,6 +199,11 @@ impl SessionChecker {
             let unwritable = unwritable.fold(SignedDuration::ZERO, SignedDuration::saturating_add);
             ended.duration_since(one.at) <= MAX_LOST.saturating_add(unwritable)
         })
+    }
+
+    /// The stretches in which nobody could see whether a session is used.
+    fn blind_of(&self, session: &BreakglassSession) -> &[Stretch] {
+        self.blind.get(&session.spec.cluster).map(Vec::as_slice).unwrap_or_default()
     }
 
     pub(super) fn replica_ended(&mut self, name: &str) {
@@ -295,7 +301,7 @@ impl SessionChecker {
             life.uses.iter().filter(|one| !self.may_be_lost(one)).map(|one| one.at).max();
         let from = last_use.max(life.activated_at).max(life.restarted_at).unwrap_or(now);
         let blind: SignedDuration = self
-            .blind
+            .blind_of(&life.last)
             .iter()
             .map(|stretch| stretch.within(from, now))
             .map(|span| span.saturating_sub(UNNOTICED).max(SignedDuration::ZERO))
@@ -365,7 +371,9 @@ impl SessionChecker {
                 None => true,
                 Some(State::Approved | State::WaitingForScheduledTime) => {
                     late(status.expires_at.map(|time| time.0))
-                        || late(life.latest_deadline().filter(|_| self.blind.is_empty()))
+                        || late(
+                            life.latest_deadline().filter(|_| self.blind_of(&life.last).is_empty()),
+                        )
                 }
                 Some(State::Pending) => {
                     let created = life.last.creation_timestamp().map(|time| time.0);

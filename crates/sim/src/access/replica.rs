@@ -1,5 +1,6 @@
 //! Replicas of the operator, each with a clock of its own, and the API server that asks one of them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,7 @@ use sojourn_rbac::Attributes;
 
 use super::Access;
 use super::invariants::SessionChecker;
+use super::simulation::CLUSTER;
 use crate::cluster::watch_settings;
 use crate::process::Program;
 use crate::record::SharedRecord;
@@ -83,6 +85,8 @@ struct Shared {
     /// Whether the API server can ask anybody.
     reachable: AtomicBool,
     skewed: AtomicBool,
+    /// Clients of further clusters, by the hosts that kubeconfigs name.
+    clusters: Mutex<BTreeMap<String, Client>>,
 }
 
 #[derive(Clone)]
@@ -120,13 +124,25 @@ impl Surroundings {
             asked: AtomicU64::new(0),
             reachable: AtomicBool::new(true),
             skewed: AtomicBool::new(skewed),
+            clusters: Mutex::default(),
         }))
     }
 
     /// Whether the API server can reach the webhook from now on.
     pub fn set_reachable(&self, reachable: bool) {
         self.0.reachable.store(reachable, Ordering::Relaxed);
-        self.0.checker.lock().webhook_reachable(reachable);
+        self.note_reachable(CLUSTER, reachable);
+    }
+
+    /// Whether the API server of a cluster really reaches the webhook from now on.
+    pub(super) fn note_reachable(&self, cluster: &str, reachable: bool) {
+        self.0.checker.lock().webhook_reachable(cluster, reachable);
+    }
+
+    /// From now on a kubeconfig that names this host leads there.
+    pub(super) fn add_cluster(&self, host: &str, client: Client) {
+        let mut clusters = self.0.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        clusters.insert(host.to_owned(), client);
     }
 
     /// The operator cannot reach the API from now on, or can again.
@@ -201,10 +217,25 @@ impl Surroundings {
 
 impl ExtensionAuthorizer for Surroundings {
     fn authorize(&self, request: &Attributes<'_>, question: Question) -> ExtensionDecision {
-        let no_opinion = || ExtensionDecision::NoOpinion { reason: String::new() };
         if !self.0.reachable.load(Ordering::Relaxed) {
             return no_opinion();
         }
+        self.ask(None, request, question)
+    }
+}
+
+const fn no_opinion() -> ExtensionDecision {
+    ExtensionDecision::NoOpinion { reason: String::new() }
+}
+
+impl Surroundings {
+    /// The API server of a cluster, or of the one that the operator runs on, asks one of the replicas.
+    pub(super) fn ask(
+        &self,
+        cluster: Option<&str>,
+        request: &Attributes<'_>,
+        question: Question,
+    ) -> ExtensionDecision {
         let asked = self.0.asked.fetch_add(1, Ordering::Relaxed);
         let endpoint = {
             let replicas = self.replicas();
@@ -213,10 +244,11 @@ impl ExtensionAuthorizer for Surroundings {
             index.and_then(|index| replicas.get(index).cloned())
         };
         let Some(Endpoint { name, authorizer, clock, .. }) = endpoint else { return no_opinion() };
-        let (cluster, now) = (authorizer.options().cluster.clone(), clock.now());
+        let own = authorizer.options().cluster.clone();
+        let (cluster, now) = (cluster.unwrap_or(&own), clock.now());
         let answer = match question {
-            Question::Request => authorizer.authorize(&cluster, request, now),
-            Question::SelfReview => authorizer.self_review(&cluster, request, now),
+            Question::Request => authorizer.authorize(cluster, request, now),
+            Question::SelfReview => authorizer.self_review(cluster, request, now),
         };
         match answer {
             Answer::Allowed { reason, near_deadline } => {
@@ -233,6 +265,12 @@ impl ExtensionAuthorizer for Surroundings {
 }
 
 impl DriverFactory for Surroundings {
+    fn cluster_client(&self, config: kube::Config) -> Result<Client, kube::Error> {
+        let clusters = self.0.clusters.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = config.cluster_url.host().and_then(|host| clusters.get(host));
+        known.cloned().ok_or_else(|| kube::Error::Service("nobody is there".into()))
+    }
+
     fn metrics(&self, _: &DriverConfig) -> Result<Option<Arc<dyn MetricsServer>>, String> {
         Ok(None)
     }

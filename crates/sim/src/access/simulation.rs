@@ -133,18 +133,7 @@ impl AccessSimulation {
     /// # Panics
     /// If it is refused.
     pub async fn apply(&self, object: &Value) {
-        let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
-        let (version, kind) = (text("apiVersion"), text("kind"));
-        let (group, version) = version.split_once('/').unwrap_or(("", &version));
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
-        let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
-        };
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        let params = PatchParams::apply("people").force();
-        let applied = api.patch(name, &params, &Patch::Apply(object)).await;
-        applied.unwrap_or_else(|error| panic!("{object} is refused: {error}"));
+        apply(&self.client, object).await;
     }
 
     /// Offers the group to these users, on terms that `spec` adds.
@@ -196,9 +185,19 @@ impl AccessSimulation {
 
     /// Somebody asks for the group.
     pub async fn request(&self, user: &str) -> Result<Key, ServiceError> {
+        self.request_on(CLUSTER, user, GROUP).await
+    }
+
+    /// Somebody asks for a group on some cluster.
+    pub async fn request_on(
+        &self,
+        cluster: &str,
+        user: &str,
+        group: &str,
+    ) -> Result<Key, ServiceError> {
         let asked = Request {
-            cluster: CLUSTER.to_owned(),
-            group: GROUP.to_owned(),
+            cluster: cluster.to_owned(),
+            group: group.to_owned(),
             reason: Some("a simulated incident".to_owned()),
             ..Request::default()
         };
@@ -216,7 +215,15 @@ impl AccessSimulation {
     /// # Panics
     /// If nobody can have one.
     pub async fn approved(&self, user: &str) -> Key {
-        let key = self.request(user).await.expect("it is offered");
+        self.approved_on(CLUSTER, user, GROUP).await
+    }
+
+    /// The same for a group on some cluster.
+    ///
+    /// # Panics
+    /// If nobody can have one.
+    pub async fn approved_on(&self, cluster: &str, user: &str, group: &str) -> Key {
+        let key = self.request_on(cluster, user, group).await.expect("it is offered");
         let pending = |one: &BreakglassSession| super::invariants::state_of(one).is_some();
         self.until(Duration::from_secs(60), &key, pending).await;
         self.act(APPROVER, &key, Verb::Approve).await.expect("it is approved");
@@ -235,12 +242,7 @@ impl AccessSimulation {
     /// # Panics
     /// If the API answers neither yes nor no.
     pub async fn uses(&self, user: &str) -> bool {
-        let api: Api<ConfigMap> = Api::namespaced(self.client_of(user), NAMESPACE);
-        match api.list(&Default::default()).await {
-            Ok(_) => true,
-            Err(kube::Error::Api(status)) if status.code == 403 => false,
-            Err(error) => panic!("the API answers neither yes nor no: {error}"),
-        }
+        list_config_maps(Api::namespaced(self.client_of(user), NAMESPACE)).await
     }
 
     /// Waits, at most so long, until a session is as it should be.
@@ -287,5 +289,36 @@ impl AccessSimulation {
     /// Checks what must hold at the end, once what is due within so long is done.
     pub fn check_end(&self, slack: SignedDuration) {
         self.checker.lock().check_end(slack);
+    }
+}
+
+/// Makes an object as it should be.
+///
+/// # Panics
+/// If it is refused.
+pub(super) async fn apply(client: &Client, object: &Value) {
+    let text = |name: &str| object[name].as_str().unwrap_or_default().to_owned();
+    let (version, kind) = (text("apiVersion"), text("kind"));
+    let (group, version) = version.split_once('/').unwrap_or(("", &version));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
+    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let params = PatchParams::apply("people").force();
+    let applied = api.patch(name, &params, &Patch::Apply(object)).await;
+    applied.unwrap_or_else(|error| panic!("{object} is refused: {error}"));
+}
+
+/// Whether that is allowed.
+///
+/// # Panics
+/// If the API answers neither yes nor no.
+pub(super) async fn list_config_maps(api: Api<ConfigMap>) -> bool {
+    match api.list(&Default::default()).await {
+        Ok(_) => true,
+        Err(kube::Error::Api(status)) if status.code == 403 => false,
+        Err(error) => panic!("the API answers neither yes nor no: {error}"),
     }
 }
