@@ -218,17 +218,8 @@ impl ServedAccess {
             changed: callers_changed,
         };
         tasks.spawn("callers", caller_watcher.run());
-        let cluster_watcher = ClusterWatcher {
-            client: client.clone(),
-            watching,
-            clusters: clusters.clone(),
-            factory: setup.driver_factory.clone(),
-            config: {
-                let config = config.clone();
-                Box::new(move || config.current())
-            },
-            changed: clusters_changed,
-        };
+        let cluster_watcher =
+            ClusterWatcher::new(&client, &setup, &clusters, &config, clusters_changed);
         tasks.spawn("clusters of access", cluster_watcher.run());
         let (events, events_work) =
             Events::new(client.clone(), clock.clone(), setup.metrics.events_left_out(NAME));

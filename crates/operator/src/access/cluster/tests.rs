@@ -30,7 +30,7 @@ struct OwnApi {
 }
 
 impl OwnApi {
-    fn put(&self, name: &'static str, kubeconfig: impl ToString) {
+    fn put(&self, name: &'static str, kubeconfig: &Value) {
         self.secrets.lock().expect("unpoisoned").insert(name, kubeconfig.to_string());
     }
 
@@ -204,8 +204,8 @@ async fn clusters_follow_the_configuration_and_its_secrets() {
         assert_eq!(problem("elsewhere"), Some(ClusterProblem::NotConfigured));
 
         // Each is followed by a kubeconfig of its own.
-        api.put("a", kubeconfig("one"));
-        api.put("b", kubeconfig("two"));
+        api.put("a", &kubeconfig("one"));
+        api.put("b", &kubeconfig("two"));
         settle().await;
         assert_eq!(groups_on(&clusters, "a"), Ok(vec!["one"]));
         assert_eq!(groups_on(&clusters, "b"), Ok(vec!["two"]));
@@ -216,14 +216,14 @@ async fn clusters_follow_the_configuration_and_its_secrets() {
         // The same kubeconfig needs nothing; another one is followed in its place.
         settle().await;
         assert_eq!(open(), 8);
-        api.put("a", kubeconfig("three"));
+        api.put("a", &kubeconfig("three"));
         settle().await;
         assert_eq!(groups_on(&clusters, "a"), Ok(vec!["three"]));
         assert_eq!(open(), 8, "the old watches are over");
 
         // What cannot be read now stays, and is read again.
         *api.fails.lock().expect("unpoisoned") = true;
-        api.put("a", kubeconfig("one"));
+        api.put("a", &kubeconfig("one"));
         settle().await;
         assert_eq!(groups_on(&clusters, "a"), Ok(vec!["three"]));
         *api.fails.lock().expect("unpoisoned") = false;
@@ -243,7 +243,7 @@ async fn clusters_follow_the_configuration_and_its_secrets() {
         assert_eq!(open(), 0);
 
         // Neither is one that is not configured any more.
-        api.put("b", kubeconfig("two"));
+        api.put("b", &kubeconfig("two"));
         settle().await;
         assert_eq!((groups_on(&clusters, "b"), open()), (Ok(vec!["two"]), 4));
         *configured.lock().expect("unpoisoned") = Arc::default();
@@ -260,7 +260,7 @@ async fn clusters_follow_the_configuration_and_its_secrets() {
 #[tokio::test(start_paused = true)]
 async fn nothing_of_a_cluster_is_followed_once_its_watcher_is_gone() {
     let api = Arc::new(OwnApi::default());
-    api.put("a", kubeconfig("one"));
+    api.put("a", &kubeconfig("one"));
     let factory = FakeClusters::default();
     let watcher = ClusterWatcher {
         client: api.client(),

@@ -18,7 +18,9 @@ use tokio::sync::Notify;
 use super::{ClusterProblem, Clusters, OtherCluster, ReachedCluster};
 use crate::access::kubeconfig::{self, KubeconfigProblem};
 use crate::access::policy::PolicyCache;
+use crate::configuration::Configuration;
 use crate::driver::DriverFactory;
+use crate::family::Setup;
 use crate::frame::task::NamedWork;
 use crate::frame::{Cache, WatchSettings};
 
@@ -27,19 +29,26 @@ const RETRY_DELAY: Duration = Duration::from_secs(10);
 /// Fills [`Clusters`], on every replica.
 pub(crate) struct ClusterWatcher {
     /// Of the cluster that we run on, which has the Secrets.
-    pub(crate) client: Client,
-    pub(crate) watching: WatchSettings,
-    pub(crate) clusters: Clusters,
-    pub(crate) factory: Arc<dyn DriverFactory>,
-    pub(crate) config: Box<dyn Fn() -> Arc<AccessConfig> + Send + Sync>,
+    pub(super) client: Client,
+    pub(super) watching: WatchSettings,
+    pub(super) clusters: Clusters,
+    pub(super) factory: Arc<dyn DriverFactory>,
+    pub(super) config: Box<dyn Fn() -> Arc<AccessConfig> + Send + Sync>,
     /// Notified when the configuration is another.
-    pub(crate) changed: Arc<Notify>,
+    pub(super) changed: Arc<Notify>,
 }
 
 impl fmt::Debug for ClusterWatcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClusterWatcher").finish_non_exhaustive()
     }
+}
+
+/// The kubeconfig of one cluster, as it was read; nothing, if its Secret or its key is not there.
+struct KubeconfigText {
+    cluster: String,
+    secret: SecretKey,
+    text: Result<Option<Vec<u8>>, kube::Error>,
 }
 
 /// What became of the kubeconfig of one cluster.
@@ -51,6 +60,24 @@ struct ReadKubeconfig {
 }
 
 impl ClusterWatcher {
+    pub(crate) fn new(
+        client: &Client,
+        setup: &Setup,
+        clusters: &Clusters,
+        config: &Arc<Configuration<AccessConfig>>,
+        changed: Arc<Notify>,
+    ) -> Self {
+        let config = config.clone();
+        Self {
+            client: client.clone(),
+            watching: setup.watching,
+            clusters: clusters.clone(),
+            factory: setup.driver_factory.clone(),
+            config: Box::new(move || config.current()),
+            changed,
+        }
+    }
+
     /// For ever.
     pub(crate) async fn run(self) {
         let configured = Notify::new();
@@ -67,7 +94,7 @@ impl ClusterWatcher {
                 texts = self.texts() => texts,
                 never = following.run() => match never {},
             };
-            let complete = texts.iter().all(|(_, _, text)| text.is_ok());
+            let complete = texts.iter().all(|read| read.text.is_ok());
             self.take_in(texts, &mut known, &mut following).await;
             configured.notify_one();
             let retry = async {
@@ -112,7 +139,7 @@ impl ClusterWatcher {
     }
 
     /// The kubeconfig of each cluster, if it is there.
-    async fn texts(&self) -> Vec<(String, SecretKey, Result<Option<Vec<u8>>, kube::Error>)> {
+    async fn texts(&self) -> Vec<KubeconfigText> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), shared::NAMESPACE);
         let mut texts = Vec::new();
         for (cluster, secret) in self.named_secrets() {
@@ -121,7 +148,7 @@ impl ClusterWatcher {
                 let data = read.and_then(|read| read.data);
                 data.and_then(|mut data| data.remove(&secret.key)).map(|text| text.0)
             });
-            texts.push((cluster, secret, text));
+            texts.push(KubeconfigText { cluster, secret, text });
         }
         texts
     }
@@ -129,14 +156,14 @@ impl ClusterWatcher {
     /// Follows those that are new or have another kubeconfig, and no longer those that have none.
     async fn take_in(
         &self,
-        texts: Vec<(String, SecretKey, Result<Option<Vec<u8>>, kube::Error>)>,
+        texts: Vec<KubeconfigText>,
         known: &mut BTreeMap<String, ReadKubeconfig>,
         following: &mut NamedWork<'_>,
     ) {
-        let is_named = |cluster: &String| texts.iter().any(|(name, ..)| name == cluster);
+        let is_named = |cluster: &String| texts.iter().any(|read| read.cluster == *cluster);
         known.retain(|cluster, _| is_named(cluster));
         following.retain(is_named);
-        for (cluster, secret, text) in texts {
+        for KubeconfigText { cluster, secret, text } in texts {
             let before = known.get(&cluster).filter(|before| before.secret == secret);
             let text = match text {
                 Ok(text) => text,
