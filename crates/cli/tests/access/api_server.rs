@@ -66,21 +66,17 @@ impl ApiServer {
     pub(crate) async fn start(assets: &Path, folder: &Folder, asking: Asking) -> Self {
         let webhook = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         make_certificates(folder);
-        let config = webhook_kubeconfig(webhook, folder, asking.credential);
-        std::fs::write(folder.join("webhook.kubeconfig"), config.to_string()).expect("a file");
-        let ttl = format!("{}s", asking.ttl.as_secs());
-        let file = folder.join("webhook.kubeconfig").display().to_string();
-        let extra = Extra {
-            api_server: vec![
-                // Beside Node and RBAC, which it has: the flag adds up.
-                "--authorization-mode=Webhook".to_owned(),
-                format!("--authorization-webhook-config-file={file}"),
-                "--authorization-webhook-version=v1".to_owned(),
-                format!("--authorization-webhook-cache-authorized-ttl={ttl}"),
-                format!("--authorization-webhook-cache-unauthorized-ttl={ttl}"),
-            ],
-            ..Extra::default()
+        let user = match asking.credential {
+            Credential::Certificate => json!({
+                "client-certificate": folder.join("api-server.crt"),
+                "client-key": folder.join("api-server.key"),
+            }),
+            Credential::Token => json!({ "token": TOKEN }),
         };
+        let config = webhook_kubeconfig(webhook, folder.path(), &user);
+        let file = folder.join("webhook.kubeconfig");
+        std::fs::write(&file, config.to_string()).expect("a file");
+        let extra = Extra { api_server: webhook_flags(&file, asking.ttl), ..Extra::default() };
         let plane = ControlPlane::start_with(assets, extra).await.expect("the control plane");
         let server = Self { plane, webhook, folder: folder.path().to_owned() };
         server.install(&assets.join("kubectl"), folder).await;
@@ -89,6 +85,16 @@ impl ApiServer {
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.plane.kubeconfig()
+    }
+
+    /// The control plane of another cluster, which asks the same webhook about every request and shows this token.
+    pub(crate) async fn further_cluster(&self, assets: &Path, token: &str) -> ControlPlane {
+        let config = webhook_kubeconfig(self.webhook, &self.folder, &json!({ "token": token }));
+        let file = self.folder.join("further-webhook.kubeconfig");
+        std::fs::write(&file, config.to_string()).expect("a file");
+        let api_server = webhook_flags(&file, Duration::ZERO);
+        let extra = Extra { api_server, ..Extra::default() };
+        ControlPlane::start_with(assets, extra).await.expect("the control plane")
     }
 
     /// Our kinds, the operator's account, its certificate and the token of the API server.
@@ -148,14 +154,7 @@ impl ApiServer {
 }
 
 /// How kube-apiserver reaches us and shows who it is.
-fn webhook_kubeconfig(webhook: SocketAddr, folder: &Folder, credential: Credential) -> Value {
-    let user = match credential {
-        Credential::Certificate => json!({
-            "client-certificate": folder.join("api-server.crt"),
-            "client-key": folder.join("api-server.key"),
-        }),
-        Credential::Token => json!({ "token": TOKEN }),
-    };
+fn webhook_kubeconfig(webhook: SocketAddr, folder: &Path, user: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "sojourn",
         "clusters": [{"name": "sojourn", "cluster": {
@@ -165,6 +164,19 @@ fn webhook_kubeconfig(webhook: SocketAddr, folder: &Folder, credential: Credenti
         "users": [{"name": "api-server", "user": user}],
         "contexts": [{"name": "sojourn", "context": {"cluster": "sojourn", "user": "api-server"}}],
     })
+}
+
+/// Has kube-apiserver ask whom that file names, and keep decisions for so long.
+fn webhook_flags(file: &Path, ttl: Duration) -> Vec<String> {
+    let (file, ttl) = (file.display(), ttl.as_secs());
+    vec![
+        // Beside Node and RBAC, which it has: the flag adds up.
+        "--authorization-mode=Webhook".to_owned(),
+        format!("--authorization-webhook-config-file={file}"),
+        "--authorization-webhook-version=v1".to_owned(),
+        format!("--authorization-webhook-cache-authorized-ttl={ttl}s"),
+        format!("--authorization-webhook-cache-unauthorized-ttl={ttl}s"),
+    ]
 }
 
 /// A certificate for the webhook, an authority, and one that it signed for the API server.

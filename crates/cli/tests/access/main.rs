@@ -17,6 +17,7 @@ mod cache;
 #[path = "../it/client.rs"]
 #[allow(dead_code, reason = "the tests of the binary, whose it is, use all of it")]
 mod client;
+mod clusters;
 #[path = "../../../apiserver/tests/conformance/control_plane.rs"]
 #[allow(dead_code, reason = "the conformance suite, whose it is, uses all of it")]
 mod control_plane;

@@ -200,8 +200,12 @@ impl AccessAuthorizer {
     }
 
     /// The roles and bindings of a cluster.
-    fn policy(&self, cluster: &str) -> Result<PolicyCache, ClusterProblem> {
-        if cluster == self.options().cluster {
+    fn policy(
+        &self,
+        cluster: &str,
+        options: &AuthorizerOptions,
+    ) -> Result<PolicyCache, ClusterProblem> {
+        if cluster == options.cluster {
             return Ok(self.0.clusters.own().clone());
         }
         self.0.clusters.policy(cluster)
@@ -209,9 +213,10 @@ impl AccessAuthorizer {
 
     /// It comes back only from a replica that would see use, and only to the cluster that it was sent to.
     fn answer_canary(&self, cluster: &str, request: &Attributes<'_>) -> Answer {
-        let synced = self.policy(cluster).is_ok_and(|policy| policy.is_synced());
+        let options = self.options();
+        let synced = self.policy(cluster, &options).is_ok_and(|policy| policy.is_synced());
         let sees = synced && (self.0.hooks.sessions_listed)();
-        let key = if cluster == self.options().cluster {
+        let key = if cluster == options.cluster {
             self.0.canary_key.clone()
         } else {
             self.0.canary_key.of_cluster(cluster)
@@ -232,7 +237,7 @@ impl AccessAuthorizer {
             return Answer::no_opinion("");
         }
         let options = self.options();
-        let policy = match self.policy(cluster) {
+        let policy = match self.policy(cluster, &options) {
             Ok(policy) => policy,
             Err(ClusterProblem::NotConfigured) => return Answer::no_opinion(""),
             Err(problem) => {

@@ -101,9 +101,10 @@ impl ClusterCoverage {
         Ok(())
     }
 
-    /// The same, if it was not just done.
+    /// The same, if it was not just done, and is not being done: canaries of one cluster do not wait for those of
+    /// another.
     pub(super) async fn store_if_due(&self) -> Result<(), kube::Error> {
-        let mut stored_at = self.stored_at.lock().await;
+        let Ok(mut stored_at) = self.stored_at.try_lock() else { return Ok(()) };
         let now = self.clock.now();
         if stored_at.is_none_or(|at| now.duration_since(at) >= STORE_INTERVAL) {
             *stored_at = Some(self.write().await?);

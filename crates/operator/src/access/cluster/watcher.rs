@@ -14,6 +14,7 @@ use sojourn_api::access::config::MAX_FURTHER_CLUSTERS;
 use sojourn_api::config::value::SecretKey;
 use sojourn_api::name::shared;
 use tokio::sync::Notify;
+use tracing::Instrument as _;
 
 use super::{ClusterProblem, Clusters, OtherCluster, ReachedCluster};
 use crate::access::kubeconfig::{self, KubeconfigProblem};
@@ -195,7 +196,9 @@ impl ClusterWatcher {
                     let (client, policy, watching) =
                         (client.clone(), policy.clone(), self.watching);
                     let follow = async move { policy.run(&client, watching).await };
-                    following.start(&cluster, follow);
+                    // A watch that fails does not say whose it is.
+                    let span = tracing::info_span!("further cluster", name = cluster);
+                    following.start(&cluster, follow.instrument(span));
                     tracing::info!(cluster, "a further cluster is followed");
                 }
                 Err(problem) => {
