@@ -117,7 +117,8 @@ fn fixture_with(settings: &Settings) -> Fixture {
         known.then(|| format!("/go/lab/ns/{}/web", &label[4..7]))
     });
     let instance = InstanceSite { router: Router::new().fallback(instance), path: Some(path) };
-    let router = authenticator.router(Routes { signed_in, by_token, open, instance });
+    let pages = vec![FrontLink { title: "Sessions", path: "/access/".to_owned() }];
+    let router = authenticator.router(Routes { signed_in, by_token, open, instance, pages });
     Fixture { authenticator, router, made, known }
 }
 
