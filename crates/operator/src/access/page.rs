@@ -92,10 +92,10 @@ async fn list(
 ) -> Response {
     let form = form.map(|Form(form)| form).map_err(|rejection| rejection.body_text());
     let state =
-        form.and_then(|form| filled_in(form.state).map(|name| state_named(&name)).transpose());
+        form.and_then(|form| filled_in(&form.state).map(|name| state_named(&name)).transpose());
     let state = match state {
         Ok(state) => state,
-        Err(words) => return unusable(words, ROOT.to_owned()).answer(&headers),
+        Err(words) => return unusable(&words, ROOT.to_owned()).answer(&headers),
     };
     let person = service.person(&caller);
     let mut sessions = service.list(&person, &SessionFilter { namespace: None, state });
@@ -140,9 +140,9 @@ async fn request(
 ) -> Response {
     let back = ROOT.to_owned();
     let form = form.map_err(|rejection| rejection.body_text());
-    let (namespace, asked) = match form.and_then(|Form(form)| asked(form)) {
+    let (namespace, asked) = match form.and_then(|Form(form)| asked(&form)) {
         Ok(read) => read,
-        Err(words) => return unusable(words, back).answer(&headers),
+        Err(words) => return unusable(&words, back).answer(&headers),
     };
     let person = service.person(&caller);
     match service.request(&person, &namespace, asked).await {
@@ -167,8 +167,8 @@ async fn act(
         return not_found(&key).answer(&headers);
     };
     let said = match form {
-        Ok(Form(form)) => filled_in(form.reason),
-        Err(rejection) => return unusable(rejection.body_text(), back).answer(&headers),
+        Ok(Form(form)) => filled_in(&form.reason),
+        Err(rejection) => return unusable(&rejection.body_text(), back).answer(&headers),
     };
     let said = said.filter(|_| matches!(verb, Verb::Approve | Verb::Reject));
     match service.act(&person, &key, verb, said.as_deref()).await {
@@ -178,13 +178,13 @@ async fn act(
 }
 
 /// Where and what somebody asks for, as the form says it.
-fn asked(form: RequestForm) -> Result<(String, Request), String> {
+fn asked(form: &RequestForm) -> Result<(String, Request), String> {
     let offer = Offer::parse(&form.offer).ok_or("say which group is asked for")?;
-    let duration = filled_in(form.duration).map(|text| read_duration(&text)).transpose()?;
+    let duration = filled_in(&form.duration).map(|text| read_duration(&text)).transpose()?;
     let asked = Request {
         cluster: offer.cluster,
         group: offer.group,
-        reason: filled_in(form.reason),
+        reason: filled_in(&form.reason),
         duration,
         scheduled_start: None,
         escalation: Some(offer.escalation),
@@ -193,7 +193,7 @@ fn asked(form: RequestForm) -> Result<(String, Request), String> {
 }
 
 /// A field that is not empty.
-fn filled_in(text: String) -> Option<String> {
+fn filled_in(text: &str) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
@@ -208,7 +208,7 @@ fn not_found(key: &Key) -> Message {
         .with_link(ROOT.to_owned(), "To the sessions")
 }
 
-fn unusable(words: String, back: String) -> Message {
+fn unusable(words: &str, back: String) -> Message {
     Message::new(StatusCode::BAD_REQUEST, "Not done", format!("It was not done: {words}."))
         .with_link(back, "Go back")
 }
