@@ -434,6 +434,10 @@ fn index(
 fn authorizer_options(config: &AccessConfig) -> AuthorizerOptions {
     AuthorizerOptions {
         cluster: config.cluster.clone(),
+        aliases: {
+            let names = config.clusters.keys().filter(|name| config.is_own_cluster(name));
+            names.cloned().collect()
+        },
         issuer: config.issuer.clone(),
         group_prefixes: config.group_prefixes.clone(),
         attribution: config.attribution,

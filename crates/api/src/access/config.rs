@@ -241,6 +241,12 @@ impl AccessConfig {
         self.addresses.groups.get(group).map(String::as_str)
     }
 
+    /// Whether a name stands for the cluster that we run on: it is its name, or has an entry without a kubeconfig.
+    pub fn is_own_cluster(&self, name: &str) -> bool {
+        let entry = self.clusters.get(name);
+        name == self.cluster || entry.is_some_and(|entry| entry.kubeconfig_secret.is_none())
+    }
+
     /// The clusters beside the one that we run on, each with the Secret that holds its kubeconfig.
     pub fn further_clusters(&self) -> impl Iterator<Item = (&str, &ClusterConfig, &SecretKey)> {
         let others = self.clusters.iter().filter(|(name, _)| **name != self.cluster);

@@ -12,6 +12,7 @@ mod metrics;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -41,6 +42,8 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct AuthorizerOptions {
     /// The cluster that we run on.
     pub cluster: String,
+    /// Further names of it.
+    pub aliases: BTreeSet<String>,
     /// The key of a user's `extra` that names who vouched for them.
     pub issuer: Option<String>,
     /// Bindings name a group with one of these before it, or as it is.
@@ -50,6 +53,13 @@ pub struct AuthorizerOptions {
     pub discovery_counts: bool,
     /// Requests of users for what they themselves may do are use.
     pub self_reviews_count: bool,
+}
+
+impl AuthorizerOptions {
+    /// Whether it is the cluster that we run on.
+    fn is_own(&self, cluster: &str) -> bool {
+        cluster == self.cluster || self.aliases.contains(cluster)
+    }
 }
 
 /// Called with the key and the uid of a session, and when it was used.
@@ -205,7 +215,7 @@ impl AccessAuthorizer {
         cluster: &str,
         options: &AuthorizerOptions,
     ) -> Result<PolicyCache, ClusterProblem> {
-        if cluster == options.cluster {
+        if options.is_own(cluster) {
             return Ok(self.0.clusters.own().clone());
         }
         self.0.clusters.policy(cluster)
@@ -216,7 +226,7 @@ impl AccessAuthorizer {
         let options = self.options();
         let synced = self.policy(cluster, &options).is_ok_and(|policy| policy.is_synced());
         let sees = synced && (self.0.hooks.sessions_listed)();
-        let key = if cluster == options.cluster {
+        let key = if options.is_own(cluster) {
             self.0.canary_key.clone()
         } else {
             self.0.canary_key.of_cluster(cluster)

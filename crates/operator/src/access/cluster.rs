@@ -21,8 +21,6 @@ pub(crate) use self::watcher::ClusterWatcher;
 pub(crate) enum ClusterProblem {
     #[error("it is not configured")]
     NotConfigured,
-    #[error("it is not the cluster that we run on, and has no kubeconfigSecret")]
-    NoKubeconfig,
     #[error("the Secret of its kubeconfig could not be read yet")]
     SecretNotRead,
     #[error("the Secret of its kubeconfig is not there, or does not have that key")]
@@ -104,10 +102,7 @@ impl Clusters {
 
     /// From now on these, and no others.
     pub(super) fn set(&self, others: BTreeMap<String, OtherCluster>) {
-        let has_kubeconfig =
-            |cluster: &OtherCluster| !matches!(cluster.reached, Err(ClusterProblem::NoKubeconfig));
-        let further = others.iter().filter(|(_, cluster)| has_kubeconfig(cluster));
-        let further = Some(further.map(|(name, _)| name.clone()).collect());
+        let further = Some(others.keys().cloned().collect());
         *self.0.others.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(others);
         self.0.further.send_if_modified(|known| {
             let changed = *known != further;

@@ -140,11 +140,12 @@ fn source(
 
 /// Why use of it would not be seen: the last canary of its cluster, or that none can be sent there.
 fn trouble(access: &Access, snapshot: &SessionSnapshot) -> Option<String> {
-    let (cluster, own) = (&snapshot.object.spec.cluster, &snapshot.config.cluster);
-    let coverage = access.coverage.read(cluster, own);
+    let cluster = &snapshot.object.spec.cluster;
+    let is_own = snapshot.config.is_own_cluster(cluster);
+    let coverage = access.coverage.read(cluster, is_own);
     let of_canary = coverage.trouble(SOURCE).map(ToOwned::to_owned);
     let of_cluster = || access.clusters.client(cluster).err().map(|problem| problem.to_string());
-    of_canary.or_else(|| of_cluster().filter(|_| cluster != own))
+    of_canary.or_else(|| of_cluster().filter(|_| !is_own))
 }
 
 fn undeliverable(state: &SessionState) -> Option<DesiredCondition> {

@@ -56,9 +56,9 @@ impl ClusterCoverage {
         further.entry(cluster.to_owned()).or_default().clone()
     }
 
-    /// What was observed on a cluster. On one that nobody looks at: nothing, ever.
-    pub(super) fn read(&self, cluster: &str, own: &str) -> Arc<CoverageSnapshot> {
-        if cluster == own {
+    /// What was observed on a cluster, which may be our own. On one that nobody looks at: nothing, ever.
+    pub(super) fn read(&self, cluster: &str, is_own: bool) -> Arc<CoverageSnapshot> {
+        if is_own {
             return self.own.read();
         }
         let further = self.further.read().unwrap_or_else(PoisonError::into_inner);

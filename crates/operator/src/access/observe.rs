@@ -57,7 +57,8 @@ impl Access {
     /// What the canaries of its cluster saw, as far as the replicas to which the session was used have written what they saw.
     fn coverage(&self, snapshot: &SessionSnapshot) -> Coverage {
         let cluster = &snapshot.object.spec.cluster;
-        let seen = self.coverage.read(cluster, &snapshot.config.cluster).coverage(SOURCE).clone();
+        let is_own = snapshot.config.is_own_cluster(cluster);
+        let seen = self.coverage.read(cluster, is_own).coverage(SOURCE).clone();
         let Some(replicas) = &self.replicas else { return seen };
         let lag = snapshot.config.activity_interval.saturating_add(HEARTBEAT_DELAY);
         covered(seen, replicas.as_ref(), &snapshot.usage, lag)

@@ -23,7 +23,6 @@ clusters:
     caller: {commonName: further}
     kubeconfigSecret: {name: further}
   unasked: {authorizedTTL: 0s, kubeconfigSecret: {name: unasked}}
-  named: {authorizedTTL: 0s}
 ";
 
 /// With a further cluster, to which the Secret leads.
@@ -37,7 +36,7 @@ async fn simulation() -> (AccessSimulation, FurtherCluster) {
     for group in [GROUP, REMOTE] {
         let mut offered = terms();
         let users = [ADA, ALAN, BARBARA];
-        let clusters = ["local", FURTHER, "unasked", "named"];
+        let clusters = ["local", FURTHER, "unasked"];
         offered["allowed"] = json!({"users": users, "clusters": clusters});
         offered["escalatedGroup"] = json!(group);
         simulation.offer(group, &users, offered).await;
@@ -152,11 +151,7 @@ async fn on_a_cluster_that_nobody_asks_from_nothing_is_idle_and_time_still_ends(
     });
     simulation.offer("elsewhere", &[BARBARA], elsewhere).await;
     let mut keys = Vec::new();
-    for (cluster, why) in [
-        ("unasked", "has no caller"),
-        ("named", "has no kubeconfigSecret"),
-        ("elsewhere", "is not configured"),
-    ] {
+    for (cluster, why) in [("unasked", "has no caller"), ("elsewhere", "is not configured")] {
         keys.push((simulation.approved_on(cluster, BARBARA, GROUP).await, why));
     }
     simulation.pass(HOUR).await;

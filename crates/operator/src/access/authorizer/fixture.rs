@@ -52,6 +52,7 @@ pub(in crate::access) struct Fixture {
 
 pub(in crate::access) fn options() -> AuthorizerOptions {
     AuthorizerOptions {
+        aliases: ["home".to_owned()].into(),
         cluster: CLUSTER.to_owned(),
         issuer: Some(ISSUER_KEY.to_owned()),
         ..AuthorizerOptions::default()

@@ -277,6 +277,14 @@ async fn each_cluster_is_answered_by_its_own_bindings() {
     session.session.granted_group = "dev".to_owned();
     fixture.put(&session);
     assert!(!allowed(&ask("stage")), "prod's bindings are not looked at");
+    // Another name of our own cluster is answered by our own bindings, for sessions under that name.
+    let mut session = TestSession::approved("at-home");
+    session.session.cluster = "home".to_owned();
+    session.session.granted_group = "dev".to_owned();
+    assert!(!allowed(&ask("home")));
+    fixture.put(&session);
+    assert!(allowed(&ask("home")));
+    fixture.authorizer.upsert(&session.key, None);
     let counts = fixture.authorizer.unfinished_sessions().borrow().clone();
     assert_eq!((counts.of(CLUSTER), counts.of("stage"), counts.total()), (1, 1, 2));
 }

@@ -369,7 +369,7 @@ impl Clustered {
 }
 
 fn observed_on(senders: &CanarySenders, cluster: &str, from: i64, to: i64) -> i64 {
-    let seen = senders.coverage.read(cluster, CLUSTER);
+    let seen = senders.coverage.read(cluster, cluster == CLUSTER);
     seen.coverage(SOURCE).observed(at(from), at(to)).as_secs()
 }
 
@@ -378,7 +378,7 @@ async fn each_cluster_is_seen_or_blind_by_itself() {
     let world = Clustered::new();
     let senders = world.senders();
     let blind = |cluster: &str| {
-        let seen = senders.coverage.read(cluster, CLUSTER);
+        let seen = senders.coverage.read(cluster, cluster == CLUSTER);
         seen.coverage(SOURCE).blind_since(world.clock.now()).is_some()
     };
     let steps = async {
@@ -387,7 +387,7 @@ async fn each_cluster_is_seen_or_blind_by_itself() {
             assert_eq!((observed_on(&senders, cluster, 0, 60), blind(cluster)), (60, false));
         }
         assert!(blind("lost") && blind("elsewhere"));
-        let why = senders.coverage.read("lost", CLUSTER).trouble(SOURCE).map(str::to_owned);
+        let why = senders.coverage.read("lost", false).trouble(SOURCE).map(str::to_owned);
         assert!(why.is_some_and(|why| why.contains("the Secret of its kubeconfig")));
         // Its API server asks nobody any more, and that is nothing to the other one.
         world.stage.set(Mode::AsksNobody);

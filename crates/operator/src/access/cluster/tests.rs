@@ -200,7 +200,7 @@ async fn clusters_follow_the_configuration_and_its_secrets() {
         settle().await;
         assert_eq!(*clusters.further().borrow(), names(&["a", "b"]));
         assert_eq!(problem("a"), Some(ClusterProblem::NoSecret));
-        assert_eq!(problem("named"), Some(ClusterProblem::NoKubeconfig));
+        assert_eq!(problem("named"), Some(ClusterProblem::NotConfigured), "it is our own");
         assert_eq!(problem("elsewhere"), Some(ClusterProblem::NotConfigured));
 
         // Each is followed by a kubeconfig of its own.

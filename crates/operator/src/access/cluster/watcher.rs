@@ -231,14 +231,12 @@ impl ClusterWatcher {
     /// Every cluster that the configuration names and that we do not run on.
     fn others(&self, known: &BTreeMap<String, ReadKubeconfig>) -> BTreeMap<String, OtherCluster> {
         let config = (self.config)();
-        let others = config.clusters.iter().filter(|(name, _)| **name != config.cluster);
-        let others = others.map(|(name, cluster)| {
-            let reached = match (known.get(name), &cluster.kubeconfig_secret) {
-                (_, None) => Err(ClusterProblem::NoKubeconfig),
-                (Some(read), Some(secret)) if read.secret == *secret => read.reached.clone(),
-                (_, Some(_)) => Err(ClusterProblem::SecretNotRead),
+        let others = config.further_clusters().map(|(name, cluster, secret)| {
+            let reached = match known.get(name) {
+                Some(read) if read.secret == *secret => read.reached.clone(),
+                Some(_) | None => Err(ClusterProblem::SecretNotRead),
             };
-            (name.clone(), OtherCluster { reached, has_caller: cluster.caller.is_some() })
+            (name.to_owned(), OtherCluster { reached, has_caller: cluster.caller.is_some() })
         });
         others.collect()
     }
