@@ -20,9 +20,13 @@ struct SlotState {
     deadline: Option<Timestamp>,
     /// A wake is on its way and nothing was taken since.
     woken: bool,
-    /// A write that was begun and not confirmed: it may have taken effect.
-    begun: Option<BegunWrite>,
+    /// Writes that were begun and not confirmed, oldest first: one of them may have taken effect. There are several when
+    /// one that was unanswered is followed by another on an object that is not known to have changed.
+    begun: Vec<BegunWrite>,
 }
+
+/// So many writes without an answer are remembered.
+const MAX_BEGUN_WRITES: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
 struct BegunWrite {
@@ -87,13 +91,21 @@ impl Slot {
 
     /// A report without a count may be written twice; of one that has a count it must be known.
     pub(super) fn begin_write(&self, seen: &ActivityReport, then: StoredUse) {
-        self.state().begun = (seen.count > 0).then_some(BegunWrite { seen: *seen, then });
+        if seen.count == 0 {
+            return;
+        }
+        let begun = &mut self.state().begun;
+        // One that took effect makes every later one fail, and is found then; of many the first are long answered.
+        if begun.len() >= MAX_BEGUN_WRITES {
+            begun.remove(0);
+        }
+        begun.push(BegunWrite { seen: *seen, then });
     }
 
     /// If the object has what a write was to leave there, that write took effect.
     pub(super) fn resolve(&self, stored: StoredUse) {
-        let begun = self.state().begun;
-        if let Some(begun) = begun.filter(|begun| begun.then == stored) {
+        let newest = self.state().begun.iter().rev().find(|begun| begun.then == stored).copied();
+        if let Some(begun) = newest {
             self.acknowledge(&begun.seen);
         }
     }
@@ -102,7 +114,7 @@ impl Slot {
     pub(super) fn acknowledge(&self, seen: &ActivityReport) {
         let mut state = self.state();
         state.woken = false;
-        state.begun = None;
+        state.begun.clear();
         state.taken = state.taken.max(Some(seen.last));
         if let Some(waiting) = &mut state.waiting {
             waiting.seen.count = waiting.seen.count.saturating_sub(seen.count);

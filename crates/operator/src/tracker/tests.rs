@@ -99,6 +99,24 @@ fn a_write_whose_answer_was_lost_is_known_by_what_it_left() {
 }
 
 #[test]
+fn of_several_writes_without_an_answer_the_one_that_took_effect_counts() {
+    let ours = |count| StoredUse { counter: Counter::Replica, count };
+    for (took_effect, left) in [(4, Some(2)), (5, Some(1)), (6, None), (3, Some(3))] {
+        let test = TrackerTest::new();
+        let tracker = &test.tracker;
+        // Each is tried on the object as it was before the first.
+        for (number, time) in [10, 20, 30].into_iter().enumerate() {
+            tracker.record(&key("a"), source::GATEWAY, at(time), 1);
+            let report = tracker.peek(&key("a")).unwrap();
+            tracker.begin_write(&key("a"), &report, ours(4 + number as u64));
+        }
+        tracker.resolve(&key("a"), ours(took_effect));
+        let waiting = tracker.peek(&key("a")).map(|waiting| waiting.count);
+        assert_eq!(waiting, left, "the object has {took_effect}");
+    }
+}
+
+#[test]
 fn reports_for_which_there_was_no_room_are_not_settled_although_no_object_waits() {
     let test = TrackerTest::bounded(0);
     test.tracker.record(&key("a"), source::GATEWAY, at(10), 1);

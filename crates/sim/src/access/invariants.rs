@@ -15,12 +15,16 @@ use sojourn_core::term::Term;
 use sojourn_operator::clock::VirtualClock;
 
 use crate::event_log::{EventLog, invariants};
+use crate::fault::MAX_SILENCE;
 use crate::simulation::Checker;
 
 /// Clocks differ by so much at most, twice: of who saw a use and of who decides.
 const MAX_EARLY: SignedDuration = SignedDuration::from_secs(4);
 /// So late, at most, an end is seen after it was decided: it is written and watched for in between.
 const MAX_SEEN_LATE: SignedDuration = SignedDuration::from_secs(1);
+/// So long a watch of a replica may be silent without its noticing, with what clocks differ by.
+const MAX_WATCH_SILENCE: SignedDuration =
+    SignedDuration::from_secs(MAX_SILENCE.as_secs() as i64 + 5);
 /// A replica that is killed loses at most so much of what it saw, with what a write that failed waits.
 const MAX_LOST: SignedDuration = SignedDuration::from_secs(75);
 /// So much of the time in which nobody can be asked may go unnoticed at its ends.
@@ -87,6 +91,8 @@ struct Life {
     activated_at: Option<Timestamp>,
     restarted_at: Option<Timestamp>,
     ended_at: Option<Timestamp>,
+    /// When it was to end before somebody ended it, if somebody did.
+    before_act: Option<Timestamp>,
     uses: Vec<Use>,
 }
 
@@ -218,7 +224,7 @@ impl SessionChecker {
         for uid in uids {
             self.uses += 1;
             let Some(life) = self.lives.get_mut(uid) else { continue };
-            let deadline = life.latest_deadline();
+            let deadline = life.deadline_known_to_all();
             life.uses.push(Use { at, replica: replica.to_owned() });
             let key = life.key.clone();
             self.log.note(format!("{key} is used through {replica}"));
@@ -244,6 +250,7 @@ impl SessionChecker {
                 activated_at: None,
                 restarted_at: None,
                 ended_at: None,
+                before_act: None,
                 uses: Vec::new(),
             };
             self.lives.insert(uid.clone(), life);
@@ -253,6 +260,9 @@ impl SessionChecker {
         let extensions = |one: &BreakglassSession| one.status.as_ref().map_or(0, |s| s.extensions);
         if extensions(&object) > extensions(&life.last) {
             life.restarted_at = Some(now);
+        }
+        if after.is_some_and(State::is_final) && status_of(&object).ended_by.is_some() {
+            life.before_act = life.before_act.or(life.latest_deadline());
         }
         life.last = object;
         if before == after {
@@ -343,8 +353,10 @@ impl SessionChecker {
         let counted = status_of(&life.last).activity_count;
         let key = life.key.clone();
         if counted > all || counted < all - lost {
-            let message =
-                format!("{counted} are counted of {all}, of which {lost} may have been lost");
+            let replicas = status_of(&life.last).activity_by_replica;
+            let message = format!(
+                "{counted} are counted of {all}, of which {lost} may have been lost: {replicas:?}"
+            );
             self.violated(Invariant::ExactCounts, &key, message);
         }
         let Some(life) = self.lives.get(uid) else { return };
@@ -400,6 +412,14 @@ impl Life {
     fn least_span(&self, used: bool) -> Option<SignedDuration> {
         let first = self.terms.first_use_timeout.filter(|_| !used);
         first.unwrap_or(self.terms.idle_timeout).span()
+    }
+
+    /// When it ends at the latest, whoever decides. What somebody did elsewhere a replica learns from its watch, which
+    /// may be silent for a while.
+    fn deadline_known_to_all(&self) -> Option<Timestamp> {
+        let Some(before_act) = self.before_act else { return self.latest_deadline() };
+        let learnt = self.ended_at.map(|ended| ended + MAX_WATCH_SILENCE);
+        learnt.map(|learnt| learnt.min(before_act))
     }
 
     /// When it ends at the latest, by what was really used and by what is on record.
