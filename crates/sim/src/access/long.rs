@@ -36,6 +36,8 @@ const MAX_LATENESS: SignedDuration = SignedDuration::from_mins(20);
 /// The highest rates at which the operator's requests fail.
 const MAX_RATES: Rates = Rates { before: 20, after: 20, conflict: 20, read: 10, lost: 2 };
 const FOLLOWERS: usize = 2;
+/// So many users an escalation has at most.
+const MAX_USERS: usize = 64;
 
 /// What is simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +128,9 @@ impl Life {
             "firstUseTimeout": "12h", "warnBefore": "2h", "retainFor": "24h",
             "extension": {"max": 3, "step": "24h"},
         });
-        simulation.offer("incident", &users, terms).await;
+        for (number, some) in users.chunks(MAX_USERS).enumerate() {
+            simulation.offer(&format!("incident-{number}"), some, terms.clone()).await;
+        }
         let followers = (0..FOLLOWERS).map(|_| simulation.follower()).collect();
         let people: Vec<Rng> = (0..people).map(|n| rng.split(&format!("person {n}"))).collect();
         let mut life = Self {
