@@ -6,7 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use axum::extract::{Request, State};
 use axum::middleware::map_request;
-use axum::routing::post;
+use axum::response::Redirect;
+use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use http::StatusCode;
 use kube::Client;
@@ -147,8 +148,13 @@ fn services(families: &[FamilyWeb]) -> Router {
             router = router.nest(&format!("/api/{name}"), service);
         }
         match family.pages.clone() {
-            // A nested router has no address that ends with a slash, and relative links need one.
-            Some(pages) => router.nest_service(&format!("/{name}/"), pages.router),
+            Some(pages) => {
+                let root = format!("/{name}/");
+                let whole = root.clone();
+                router
+                    .nest_service(&root, pages.router)
+                    .route(&format!("/{name}"), get(async move || Redirect::permanent(&whole)))
+            }
             None => router,
         }
     });

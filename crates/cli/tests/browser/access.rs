@@ -70,8 +70,9 @@ async fn a_session_is_asked_for_and_approved_in_the_browser() {
 
     hers.click("main ul a[href='/access/']").await;
     eventually("what is offered is shown", async || {
-        hers.open(&stage.at("/access/")).await;
+        hers.open(&stage.at("/access")).await;
         let page = page::ours(&hers).await;
+        assert_eq!(page.address, stage.at("/access/"));
         page.text.contains("Ask for a session").then_some(())
     })
     .await;
