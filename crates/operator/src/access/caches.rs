@@ -1,5 +1,6 @@
 //! The caches of the family's objects with their indexes, and which sessions a watch event wakes.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use jiff::SignedDuration;
@@ -23,6 +24,9 @@ const CATCH_UP_PAGE: u32 = 500;
 const FOREIGN_STATUS_DELAY: SignedDuration = SignedDuration::from_mins(5);
 /// How long use that was written may wait for one: its deadline moves on, and nothing else follows from it.
 const USE_DELAY: SignedDuration = SignedDuration::from_secs(10);
+
+/// Label of a session: a hash of its user, by which the sessions of one are listed.
+pub(super) const USER_LABEL: &str = "access.sojourn.dev/user";
 
 /// The cluster, user and group of a session.
 type Triple = (Arc<str>, Arc<str>, Arc<str>);
@@ -303,8 +307,23 @@ fn read_session(guarded: Guarded<BreakglassSession>) -> Read<BreakglassSession> 
     guarded.read().map(without_unused_metadata)
 }
 
-/// A session without what nobody here reads.
+/// A session without what nobody here reads, in as little memory as it needs.
+///
+/// Of its labels it is only asked whether one names its user ([`lacks_user_label`]); a map of that one label takes
+/// more than everything that was asked for.
 fn without_unused_metadata(mut session: BreakglassSession) -> BreakglassSession {
     session.metadata.managed_fields = None;
+    let labelled = session.labels().contains_key(USER_LABEL);
+    session.metadata.labels = (!labelled).then(BTreeMap::new);
+    if let Some(status) = &mut session.status {
+        status.approvals.shrink_to_fit();
+        status.notices.shrink_to_fit();
+        status.conditions.shrink_to_fit();
+    }
     session
+}
+
+/// Whether a session of these caches is not found by the label of its user.
+pub(super) const fn lacks_user_label(cached: &BreakglassSession) -> bool {
+    cached.metadata.labels.is_some()
 }

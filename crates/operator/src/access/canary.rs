@@ -43,6 +43,8 @@ pub const USER: &str = "sojourn:canary";
 const PATH: &str = "/sojourn-canary/";
 /// How long a canary may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// So long after one was lost another is sent, before all sessions are told that nothing is seen.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Time for a canary to come back, on top of the interval.
 const ROUND_TRIP: SignedDuration = SignedDuration::from_secs(2);
 
@@ -167,6 +169,16 @@ enum Lost {
     NotAsked,
 }
 
+impl Lost {
+    /// Whether the next one may well come back at once. One that hangs has taken most of an interval.
+    const fn is_brief(&self) -> bool {
+        match self {
+            Self::Review(_) | Self::NotAsked => true,
+            Self::Cluster(_) | Self::Timeout => false,
+        }
+    }
+}
+
 impl Canary {
     pub(crate) fn new(setup: CanarySetup) -> Self {
         Self { setup, sent: AtomicU64::new(0) }
@@ -201,8 +213,13 @@ impl Canary {
 
     async fn tick(&self, progress: &mut Progress) {
         let CanarySetup { target, clock, coverage: records, changed, .. } = &self.setup;
-        let sent_at = clock.now();
-        let outcome = self.send(sent_at).await;
+        let mut sent_at = clock.now();
+        let mut outcome = self.send(sent_at).await;
+        if outcome.as_ref().is_err_and(Lost::is_brief) {
+            tokio::time::sleep(RETRY_DELAY).await;
+            sent_at = clock.now();
+            outcome = self.send(sent_at).await;
+        }
         let now = clock.now();
         let known = target.coverage_registry.read().find(SOURCE).cloned();
         let mut coverage = known.unwrap_or_else(|| Coverage::starting(sent_at)).lagging(self.lag());

@@ -27,7 +27,7 @@ use sojourn_core::access::session::{SessionState, State};
 use sojourn_core::key::Key;
 use sojourn_core::term::words;
 
-use super::caches::{AccessCaches, read_state_of};
+use super::caches::{AccessCaches, USER_LABEL, lacks_user_label, read_state_of};
 use super::transition::{self, Transition};
 use crate::api_error::api_error_message;
 use crate::clock::Clock;
@@ -41,8 +41,6 @@ use crate::frame::write::ObjectVersion;
 pub use self::http::router;
 pub(super) use self::http::{only_known_callers, read_duration, state_named};
 
-/// Label of a session: a hash of its user, by which the sessions of one are listed.
-const USER_LABEL: &str = "access.sojourn.dev/user";
 /// So often somebody who lost a race reads again.
 const MAX_ATTEMPTS: u32 = 8;
 /// So many choices a form has.
@@ -401,8 +399,7 @@ impl AccessService {
         let mut sessions: Vec<BreakglassSession> =
             listed.items.into_iter().filter(|one| one.spec.user == user).collect();
         for (_, known) in self.caches.of_user(user) {
-            let unlabelled = !known.labels().contains_key(USER_LABEL);
-            if unlabelled && sessions.iter().all(|one| one.uid() != known.uid()) {
+            if lacks_user_label(&known) && sessions.iter().all(|one| one.uid() != known.uid()) {
                 sessions.push(known);
             }
         }

@@ -1,6 +1,7 @@
 //! Which objects a change of another object concerns.
 
 use std::borrow::Borrow;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +11,46 @@ use sojourn_core::key::Key;
 /// From something that objects refer to, to the objects that refer to it.
 #[derive(Debug)]
 pub struct Index<I> {
-    entries: Mutex<HashMap<I, BTreeSet<Key>>>,
+    entries: Mutex<HashMap<I, Keys>>,
+}
+
+/// Most entries have one key, for which a set would take many times its size.
+#[derive(Debug)]
+enum Keys {
+    One(Key),
+    Many(BTreeSet<Key>),
+}
+
+impl Keys {
+    fn insert(&mut self, key: &Key) {
+        match self {
+            Self::One(one) if one == key => {}
+            Self::One(one) => {
+                *self = Self::Many(BTreeSet::from([one.clone(), key.clone()]));
+            }
+            Self::Many(keys) => {
+                keys.insert(key.clone());
+            }
+        }
+    }
+
+    /// Answers whether none is left.
+    fn remove(&mut self, key: &Key) -> bool {
+        match self {
+            Self::One(one) => one == key,
+            Self::Many(keys) => {
+                keys.remove(key);
+                keys.is_empty()
+            }
+        }
+    }
+
+    fn to_vec(&self) -> Vec<Key> {
+        match self {
+            Self::One(one) => vec![one.clone()],
+            Self::Many(keys) => keys.iter().cloned().collect(),
+        }
+    }
 }
 
 impl<I> Default for Index<I> {
@@ -28,14 +68,17 @@ impl<I: Eq + Hash> Index<I> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(before) = before
             && let Some(keys) = entries.get_mut(&before)
+            && keys.remove(key)
         {
-            keys.remove(key);
-            if keys.is_empty() {
-                entries.remove(&before);
-            }
+            entries.remove(&before);
         }
         if let Some(now) = now {
-            entries.entry(now).or_default().insert(key.clone());
+            match entries.entry(now) {
+                Entry::Occupied(mut keys) => keys.get_mut().insert(key),
+                Entry::Vacant(none) => {
+                    none.insert(Keys::One(key.clone()));
+                }
+            }
         }
     }
 
@@ -46,7 +89,7 @@ impl<I: Eq + Hash> Index<I> {
         Q: Eq + Hash + ?Sized,
     {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.get(what).map(|keys| keys.iter().cloned().collect()).unwrap_or_default()
+        entries.get(what).map(Keys::to_vec).unwrap_or_default()
     }
 }
 
@@ -62,6 +105,8 @@ mod tests {
         index.update(&b, None, Some("t1"));
         assert_eq!(index.of(&"t1"), [a.clone(), b.clone()]);
         index.update(&a, Some("t1"), Some("t2"));
+        assert_eq!((index.of(&"t1"), index.of(&"t2")), (vec![b.clone()], vec![a.clone()]));
+        index.update(&a, Some("t1"), None);
         assert_eq!((index.of(&"t1"), index.of(&"t2")), (vec![b.clone()], vec![a.clone()]));
         index.update(&a, Some("t2"), None);
         index.update(&b, Some("t1"), None);

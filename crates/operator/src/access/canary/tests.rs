@@ -252,6 +252,30 @@ async fn an_interval_in_which_none_came_back_is_blind() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_is_lost_is_sent_again_before_anybody_is_told() {
+    for (mode, seconds) in [(Mode::Fails, 0), (Mode::AsksNobody, 0), (Mode::Fails, 2)] {
+        let world = World::new();
+        let canary = world.canary();
+        let running = async {
+            tokio::time::sleep(Duration::from_millis(39_900)).await;
+            world.api.set(mode);
+            tokio::time::sleep(Duration::from_millis(200 + 1000 * seconds)).await;
+            world.api.set(Mode::Asks);
+            tokio::time::sleep(Duration::from_secs(20)).await;
+        };
+        tokio::select! {
+            () = canary.run() => panic!("it runs for ever"),
+            () = running => {}
+        }
+        // It was found to be blind at first, and to see.
+        let told = 2 + if seconds == 0 { 0 } else { 2 };
+        assert_eq!(world.changes.load(Ordering::Relaxed), told, "{mode:?} for {seconds} s");
+        let blind = if seconds == 0 { 0 } else { 20 };
+        assert_eq!(world.observed(0, 60), 60 - blind, "{mode:?}: {:?}", world.seen());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_restart_is_blind_for_as_long_as_nobody_was_there() {
     let world = World::new();
     let first = world.canary();
