@@ -8,6 +8,7 @@ mod cases;
 mod ci;
 mod conformance;
 mod families;
+mod fuzz;
 mod kube_env;
 mod packages;
 mod process;
@@ -42,6 +43,7 @@ usage: cargo xtask TASK
   sim [SEEDS [DAYS]]       months of people and faults on a virtual clock: 200 seeds, 30 days
   sim-access [PEOPLE [HOURS]]
                            sessions with sparse use, outages and kills: 1,000 people, 1,000 hours
+  fuzz [SECONDS]           bodies that a fuzzer makes up, posted to the authorization webhook
   worst-body [FILTER]      the worst 3 MiB body of every kind: under a second, under 200 MB
   kube-env                 builds a real Kubernetes control plane, once; prints where it is
   upstream [FOCUS]         Kubernetes' own conformance specs, unchanged, on `sojourn up`
@@ -97,6 +99,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("browser", rest) => browser::test(&root, rest),
         ("sim", rest) => sim::run(&root, rest),
         ("sim-access", rest) => sim::sessions(&root, rest),
+        ("fuzz", rest) => fuzz::run(&root, rest),
         ("worst-body", filter) => worst_body::run(&root, filter),
         ("kube-env", []) => kube_env::run(),
         ("upstream", focus) => upstream::run(&root, focus),

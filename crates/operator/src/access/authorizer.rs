@@ -5,7 +5,7 @@
 //! is never looked at.
 
 mod counting;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 pub(super) mod fixture;
 mod index;
 mod metrics;

@@ -153,7 +153,7 @@ impl PolicyCache {
     }
 
     /// A policy that was listed elsewhere.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(super) fn of(policy: Policy) -> Self {
         let cache = Self::default();
         *cache.write() = policy;

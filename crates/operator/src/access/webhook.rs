@@ -6,8 +6,8 @@
 
 mod caller;
 mod caller_watcher;
-#[cfg(test)]
-mod corpus;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 #[cfg(test)]
 mod tests;
 

@@ -1,4 +1,5 @@
 use std::convert::Infallible;
+use std::path::Path;
 
 use futures::StreamExt as _;
 use http::Method;
@@ -7,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use super::corpus::{MALFORMED, STRANGE};
+use super::fuzz::FuzzedWebhook;
 use super::*;
 use crate::access::authorizer::fixture::{
     CLUSTER, Fixture, ISSUER_KEY, TestSession, at, canary_key, options,
@@ -274,22 +275,32 @@ async fn a_slow_body_is_cut() {
 
 #[tokio::test(start_paused = true)]
 async fn garbage_is_422_and_strange_reviews_are_no_opinion() {
-    let served = Served::new();
-    for body in MALFORMED {
-        let (status, _, answer) = served.send(by_token(TOKEN, Bytes::from_static(body))).await;
-        let body = String::from_utf8_lossy(body);
-        assert_eq!(status.as_u16(), 422, "{body}: {answer}");
-        assert_eq!((&answer["kind"], &answer["code"]), (&json!("Status"), &json!(422)), "{body}");
+    let webhook = FuzzedWebhook::default();
+    for (folder, code, allowed) in
+        [("malformed", 422, false), ("strange", 200, false), ("allowed", 200, true)]
+    {
+        for (name, body) in corpus(folder) {
+            let answered = webhook.post(&body).await;
+            assert_eq!((answered.0.as_u16(), answered.1), (code, allowed), "{folder}/{name}");
+        }
     }
     let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
     let deep = [br#"{"spec":"#.as_slice(), &deep, b"}"].concat();
-    assert_eq!(served.send(by_token(TOKEN, deep)).await.0.as_u16(), 422);
-    for spec in STRANGE {
-        let status = served.review(spec).await;
-        assert_eq!(status["allowed"], false, "{spec}");
-        assert_eq!(status.get("denied"), None, "{spec}");
-    }
-    assert_eq!(served.fixture.told.take_uses(), []);
+    assert_eq!(webhook.post(&deep).await.0.as_u16(), 422);
+    assert_eq!(webhook.post(&vec![b' '; MAX_BODY_BYTES + 1]).await.0.as_u16(), 413);
+}
+
+/// Bodies as somebody who means harm, or a broken program, might post them; the fuzzer begins with them, too.
+fn corpus(folder: &str) -> Vec<(String, Vec<u8>)> {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("src/access/webhook/corpus").join(folder);
+    let files = std::fs::read_dir(&folder).expect("the folder is there");
+    let files: Vec<_> = files
+        .map(|file| file.expect("a file").path())
+        .map(|path| (path.display().to_string(), std::fs::read(&path).expect("it can be read")))
+        .collect();
+    assert!(files.len() > 1, "{} is nearly empty", folder.display());
+    files
 }
 
 // case: access 114
