@@ -26,6 +26,19 @@ use sojourn_drivers::trust::trust;
 
 use crate::event::{Events, Severity};
 
+/// The texts of a family: for each name a file in `templates/`, beside the file that calls this, as text and as HTML.
+macro_rules! built_in {
+    ($($name:literal),* $(,)?) => {
+        &[$(sojourn_drivers::notify::BuiltIn {
+            name: $name,
+            text: include_str!(concat!("templates/", $name, ".txt")),
+            html: include_str!(concat!("templates/", $name, ".html")),
+            names_object: true,
+        }),*]
+    };
+}
+pub(crate) use built_in;
+
 /// What the configuration keeps in files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChannelFiles<'a> {

@@ -22,6 +22,7 @@ use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use jiff::Timestamp;
 use sojourn_core::key::Key;
+use sojourn_core::notice::{self as stored, DeliveryFailure, DeliveryOutcome};
 use sojourn_drivers::notify::{Channel, Notice, SendError};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -190,6 +191,39 @@ impl Outbox {
                 Some(outcome.clone())
             }
         }
+    }
+
+    /// What came of the notices of an object that wait. One that whoever led until `leading_since` tried, and whose
+    /// outcome they did not write down, is lost: it may have been sent.
+    pub fn outcomes<K>(
+        &self,
+        key: &Key,
+        notices: &[stored::Notice<K>],
+        leading_since: Timestamp,
+    ) -> Vec<DeliveryOutcome> {
+        let waiting =
+            notices.iter().filter(|one| matches!(one.delivery, stored::Delivery::Waiting { .. }));
+        waiting.filter_map(|notice| self.outcome_of(key, notice, leading_since)).collect()
+    }
+
+    fn outcome_of<K>(
+        &self,
+        key: &Key,
+        notice: &stored::Notice<K>,
+        leading_since: Timestamp,
+    ) -> Option<DeliveryOutcome> {
+        let id = notice.id.clone();
+        if let Some(outcome) = self.outcome(key, id.as_str()) {
+            let result = outcome.result.map(drop);
+            let result = result.map_err(|failure| DeliveryFailure::Refused(failure.message));
+            return Some(DeliveryOutcome { id, at: outcome.at, result });
+        }
+        let by_another = notice.unanswered_since().is_some_and(|tried| tried <= leading_since);
+        (by_another && !self.contains(key, id.as_str())).then(|| DeliveryOutcome {
+            id,
+            at: self.shared.clock.now(),
+            result: Err(DeliveryFailure::Lost),
+        })
     }
 
     /// Whether an attempt is under way, or its outcome waits to be taken.

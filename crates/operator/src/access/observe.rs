@@ -2,11 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use sojourn_core::access::deciding::{Settings, Sibling};
-use sojourn_core::access::session::NoticeKind;
 use sojourn_core::access::usage::{BASE, ReplicaUse, Usage};
 use sojourn_core::coverage::Coverage;
-use sojourn_core::key::Key;
-use sojourn_core::notice::{Delivery, DeliveryFailure, DeliveryOutcome, Notice};
+use sojourn_core::notice::DeliveryOutcome;
 
 use super::coverage::SOURCE;
 use super::reconcile::Access;
@@ -36,7 +34,11 @@ impl Access {
             usage: self.usage(snapshot),
             coverage: self.coverage(snapshot),
             siblings: self.caches.siblings(&snapshot.key, &snapshot.object),
-            outcomes: self.outcomes(snapshot),
+            outcomes: self.outbox.outcomes(
+                &snapshot.key,
+                &snapshot.state.outbox.notices,
+                self.since,
+            ),
             channels_changed_at: self.drivers.rebuilt_at(),
             gone_replicas: self.gone_replicas(snapshot),
             settings: Settings { notify: snapshot.config.enable_notifications },
@@ -75,29 +77,6 @@ impl Access {
         };
         let named = snapshot.usage.replicas.iter();
         named.filter(|(name, seen)| is_gone(name, seen)).map(|(name, _)| name.clone()).collect()
-    }
-
-    fn outcomes(&self, snapshot: &SessionSnapshot) -> Vec<DeliveryOutcome> {
-        let waiting = snapshot.state.outbox.notices.iter();
-        waiting
-            .filter(|notice| matches!(notice.delivery, Delivery::Waiting { .. }))
-            .filter_map(|notice| self.outcome(&snapshot.key, notice))
-            .collect()
-    }
-
-    fn outcome(&self, key: &Key, notice: &Notice<NoticeKind>) -> Option<DeliveryOutcome> {
-        let id = notice.id.clone();
-        if let Some(outcome) = self.outbox.outcome(key, id.as_str()) {
-            let result = outcome.result.map(drop);
-            let result = result.map_err(|failure| DeliveryFailure::Refused(failure.message));
-            return Some(DeliveryOutcome { id, at: outcome.at, result });
-        }
-        let by_another = notice.unanswered_since().is_some_and(|tried| tried <= self.since);
-        (by_another && !self.outbox.contains(key, id.as_str())).then(|| DeliveryOutcome {
-            id,
-            at: self.clock.now(),
-            result: Err(DeliveryFailure::Lost),
-        })
     }
 }
 

@@ -11,9 +11,9 @@ use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use sojourn_core::lab::observed::{Claim, JobEnd, ObservedJob};
 use sojourn_core::lab::runtime::EnvironmentObjects;
-use sojourn_core::lab::state::{NoticeKind, SubmissionEntry};
+use sojourn_core::lab::state::SubmissionEntry;
 use sojourn_core::moment::saturating_add;
-use sojourn_core::notice::{Delivery, DeliveryFailure, DeliveryOutcome, Notice};
+use sojourn_core::notice::DeliveryOutcome;
 use sojourn_core::spread::doubling;
 use sojourn_drivers::submission::Receipt;
 
@@ -50,7 +50,11 @@ impl Lab {
         ObservedInstance {
             activity: self.activity(snapshot),
             coverage: self.coverage_registry.read(),
-            outcomes: self.outcomes(snapshot),
+            outcomes: self.outbox.outcomes(
+                &snapshot.key,
+                &snapshot.state.outbox.notices,
+                self.since,
+            ),
             check: self.prober.result(key),
             jobs: self.jobs(snapshot).await,
             environments: self.environments(snapshot),
@@ -80,29 +84,6 @@ impl Lab {
     fn channels_changed_at(&self, snapshot: &InstanceSnapshot) -> Option<Timestamp> {
         let tenant = snapshot.instance().map(|instance| instance.spec.tenant.name.as_str());
         self.drivers.rebuilt_at().max(tenant.and_then(|name| self.caches.email_changed_at(name)))
-    }
-
-    fn outcomes(&self, snapshot: &InstanceSnapshot) -> Vec<DeliveryOutcome> {
-        let waiting = snapshot.state.outbox.notices.iter();
-        waiting
-            .filter(|notice| matches!(notice.delivery, Delivery::Waiting { .. }))
-            .filter_map(|notice| self.outcome(&snapshot.key, notice))
-            .collect()
-    }
-
-    fn outcome(&self, key: &Key, notice: &Notice<NoticeKind>) -> Option<DeliveryOutcome> {
-        let id = notice.id.clone();
-        if let Some(outcome) = self.outbox.outcome(key, id.as_str()) {
-            let result = outcome.result.map(drop);
-            let result = result.map_err(|failure| DeliveryFailure::Refused(failure.message));
-            return Some(DeliveryOutcome { id, at: outcome.at, result });
-        }
-        let by_another = notice.unanswered_since().is_some_and(|tried| tried <= self.since);
-        (by_another && !self.outbox.contains(key, id.as_str())).then(|| DeliveryOutcome {
-            id,
-            at: self.clock.now(),
-            result: Err(DeliveryFailure::Lost),
-        })
     }
 
     /// The Jobs of submissions that are under way or whose end is not on record.

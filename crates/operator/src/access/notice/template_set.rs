@@ -9,9 +9,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use sojourn_core::access::session::NoticeKind;
-use sojourn_drivers::notify::{
-    BuiltIn, Facts, LinkValue, ObjectName, SignedLink, TemplateSet, TextValue,
-};
+use sojourn_drivers::notify::{Facts, LinkValue, ObjectName, SignedLink, TemplateSet, TextValue};
+
+use crate::notice::built_in;
 
 /// The name of a kind's files, without the ending.
 pub(super) const fn template(kind: NoticeKind) -> &'static str {
@@ -36,17 +36,6 @@ pub(super) const APPROVE: &str = "approve";
 pub(super) const REJECT: &str = "reject";
 pub(super) const EXTEND: &str = "extend";
 pub(super) const DROP: &str = "drop";
-
-macro_rules! built_in {
-    ($($name:literal),* $(,)?) => {
-        &[$(BuiltIn {
-            name: $name,
-            text: include_str!(concat!("templates/", $name, ".txt")),
-            html: include_str!(concat!("templates/", $name, ".html")),
-            names_object: true,
-        }),*]
-    };
-}
 
 pub(in crate::access) static TEMPLATES: TemplateSet = TemplateSet {
     object: "session",

@@ -7,9 +7,9 @@
 //! | `keep_hour`, `keep_tomorrow`, `stop` | signed links |
 
 use jiff::{SignedDuration, Timestamp};
-use sojourn_drivers::notify::{
-    BuiltIn, Facts, LinkValue, ObjectName, SignedLink, TemplateSet, TextValue,
-};
+use sojourn_drivers::notify::{Facts, LinkValue, ObjectName, SignedLink, TemplateSet, TextValue};
+
+use crate::notice::built_in;
 
 /// Which text is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,17 +46,6 @@ pub(super) const TEMPLATE: &str = "template";
 pub(super) const KEEP_HOUR: &str = "keep_hour";
 pub(super) const KEEP_TOMORROW: &str = "keep_tomorrow";
 pub(super) const STOP: &str = "stop";
-
-macro_rules! built_in {
-    ($($name:literal),* $(,)?) => {
-        &[$(BuiltIn {
-            name: $name,
-            text: include_str!(concat!("templates/", $name, ".txt")),
-            html: include_str!(concat!("templates/", $name, ".html")),
-            names_object: true,
-        }),*]
-    };
-}
 
 pub(in crate::lab) static TEMPLATES: TemplateSet = TemplateSet {
     object: "instance",
