@@ -5,10 +5,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::process::{cargo, print_line, run as start};
+use crate::process::{cargo, print_line, read, run as start};
 
 const SECONDS: u64 = 300;
 /// The package is beside the workspace.
@@ -40,13 +41,16 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
     print_line("fuzz: building (optimised; the first build takes some minutes)");
+    let host = host()?;
     let package = root.join(PACKAGE);
     let mut build = cargo(&package);
-    build.args(["build", "--release", "--locked"]);
+    // With a target the flags are for what is fuzzed, and not for build scripts.
+    build.args(["build", "--release", "--locked", "--target", &host]);
     build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", COUNTING_FLAGS.join(" "));
     start(&mut build)?;
     print_line(&format!("fuzz: the webhook, for {seconds} seconds"));
-    let mut fuzzer = std::process::Command::new(target.join("release").join("webhook"));
+    let program = target.join(&host).join("release").join("webhook");
+    let mut fuzzer = Command::new(program);
     fuzzer.current_dir(root).arg(&found);
     for seeds in ["malformed", "strange", "allowed"] {
         fuzzer.arg(root.join(CORPUS).join(seeds));
@@ -62,4 +66,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<()> {
     start(&mut fuzzer).with_context(|| {
         format!("a body in {} fails; once that is mended, add it to {CORPUS}", failed.display())
     })
+}
+
+/// What this machine's programs are built for.
+fn host() -> Result<String> {
+    let version = read(Command::new("rustc").arg("-vV"))?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not say what it runs on")?.to_owned())
 }

@@ -340,11 +340,7 @@ impl Reconciler for Toys {
         if status != before {
             self.write_status(snapshot, &status, decided.now).await?;
         }
-        match wake {
-            // After a failure, the back-off of the controller decides.
-            Wake::At(at) if executed.is_err() && at <= decided.now => Ok(Wake::OnChange),
-            wake => Ok(wake),
-        }
+        Ok(wake)
     }
 
     fn wake(decided: &DecidedToy) -> Wake {

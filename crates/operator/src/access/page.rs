@@ -8,8 +8,11 @@
 //! | `GET /sessions/{namespace}/{name}` | one session |
 //! | `POST /sessions/{namespace}/{name}/{verb}` | does something to it |
 
+#[cfg(test)]
+mod tests;
 mod view;
 
+use std::cmp::Reverse;
 use std::sync::LazyLock;
 
 use axum::extract::rejection::FormRejection;
@@ -20,6 +23,7 @@ use axum::{Extension, Form, Router};
 use http::{HeaderMap, StatusCode};
 use minijinja::{Environment, Value, context};
 use serde::Deserialize;
+use sojourn_api::access::BreakglassSession;
 use sojourn_core::access::act::Verb;
 use sojourn_core::access::request::Request;
 use sojourn_core::key::Key;
@@ -98,15 +102,13 @@ async fn list(
         Err(words) => return unusable(&words, ROOT.to_owned()).answer(&headers),
     };
     let person = service.person(&caller);
-    let mut sessions = service.list(&person, &SessionFilter { namespace: None, state });
-    sessions.sort_by(|a, b| {
-        let created = |one: &sojourn_api::access::BreakglassSession| {
-            one.metadata.creation_timestamp.as_ref().map(|time| time.0)
-        };
-        created(b).cmp(&created(a))
-    });
+    let found = service.find(&person, &SessionFilter { namespace: None, state });
+    let mut sessions: Vec<&BreakglassSession> =
+        found.iter().filter_map(|one| one.as_ref().as_ref().ok()).collect();
+    sessions
+        .sort_by_key(|one| Reverse(one.metadata.creation_timestamp.as_ref().map(|time| time.0)));
     let left_out = sessions.len().saturating_sub(MAX_ROWS);
-    let rows = sessions.iter().take(MAX_ROWS).map(view::row);
+    let rows = sessions.into_iter().take(MAX_ROWS).map(view::row);
     let offers = service.offers(&person);
     let context = context! {
         title => "Sessions",

@@ -7,7 +7,7 @@ mod http;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,9 +34,9 @@ use crate::clock::Clock;
 use crate::configuration::Configuration;
 use crate::event::Events;
 use crate::family::FamilyCaller;
-use crate::frame::RequestError;
 use crate::frame::status::Definitions;
 use crate::frame::write::ObjectVersion;
+use crate::frame::{Read, RequestError};
 
 pub use self::http::router;
 pub(super) use self::http::{only_known_callers, read_duration, state_named};
@@ -289,18 +289,36 @@ impl AccessService {
 
     /// The sessions that somebody may see: their own, and those that they may approve.
     pub fn list(&self, person: &Person, filter: &SessionFilter) -> Vec<BreakglassSession> {
+        let found = self.find(person, filter);
+        found.iter().filter_map(|one| one.as_ref().as_ref().ok().cloned()).collect()
+    }
+
+    /// The same as they are cached, by key. Whether somebody approves for an escalation is asked once, however many
+    /// sessions it has.
+    pub(super) fn find(
+        &self,
+        person: &Person,
+        filter: &SessionFilter,
+    ) -> Vec<Arc<Read<BreakglassSession>>> {
+        let mut approves: HashMap<Key, bool> = HashMap::new();
+        let mut may_see = |key: &Key, object: &BreakglassSession| {
+            is_own(person, object)
+                || *approves
+                    .entry(escalation_key(key, object))
+                    .or_insert_with(|| self.is_approver(person, key, object))
+        };
         let mut keys = self.caches.sessions.keys();
         keys.sort_unstable();
-        keys.iter()
-            .filter(|key| filter.namespace.as_deref().is_none_or(|one| one == &*key.namespace))
-            .filter_map(|key| Some((key, self.caches.get(key)?)))
-            .filter(|(_, object)| {
-                let state = read_state_of(object).state.unwrap_or(State::Pending);
-                filter.state.is_none_or(|one| one == state)
-            })
-            .filter(|(key, object)| self.may_see(person, key, object))
-            .map(|(_, object)| object)
-            .collect()
+        keys.retain(|key| filter.namespace.as_deref().is_none_or(|one| one == &*key.namespace));
+        let found = keys.iter().filter_map(|key| {
+            let read = self.caches.sessions.get(key)?;
+            let object = read.as_ref().as_ref().ok()?;
+            let state = object.status.as_ref().and_then(|status| status.state);
+            let state = state.map_or(State::Pending, State::from);
+            let listed = filter.state.is_none_or(|one| one == state) && may_see(key, object);
+            listed.then_some(read)
+        });
+        found.collect()
     }
 
     /// A session that somebody may see, with what they may do to it now.
@@ -344,12 +362,12 @@ impl AccessService {
     }
 
     fn may_see(&self, person: &Person, key: &Key, object: &BreakglassSession) -> bool {
-        let spec = &object.spec;
-        let own =
-            spec.user == person.user && (spec.issuer.is_none() || spec.issuer == person.issuer);
-        let approvers =
-            || self.caches.escalation(key, object).and_then(|one| escalation(&one).ok());
-        own || approvers().is_some_and(|one| person.is_among(&one.approvers))
+        is_own(person, object) || self.is_approver(person, key, object)
+    }
+
+    fn is_approver(&self, person: &Person, key: &Key, object: &BreakglassSession) -> bool {
+        let read = self.caches.escalation(key, object).and_then(|one| escalation(&one).ok());
+        read.is_some_and(|one| person.is_among(&one.approvers))
     }
 
     /// Waits a moment until the controller has looked at a session that was just created.
@@ -531,6 +549,16 @@ impl Offer {
 pub struct SessionFilter {
     pub namespace: Option<String>,
     pub state: Option<State>,
+}
+
+/// Whether it is somebody's own, and not that of one of the same name whom somebody else vouched for.
+fn is_own(person: &Person, object: &BreakglassSession) -> bool {
+    let spec = &object.spec;
+    spec.user == person.user && (spec.issuer.is_none() || spec.issuer == person.issuer)
+}
+
+fn escalation_key(key: &Key, object: &BreakglassSession) -> Key {
+    Key::new(key.namespace.clone(), object.spec.escalation_ref.name.as_str())
 }
 
 fn existing_session(object: &BreakglassSession) -> ExistingSession {

@@ -175,17 +175,16 @@ impl<R: Reconciler> Look<R> {
                 self.failures.forget(key);
                 wake.at()
             }
-            (Err(error), Ok(wake)) => self.failed(key, &error, wake.at()),
+            (Err(error), Ok(wake)) => self.failed(key, &error, wake),
             (Ok(()), Err(error)) | (Err(_), Err(error)) => {
-                let now = self.clock.now();
-                // For a time that is now or past, the back-off applies.
-                let wake = R::wake(&decision).at().filter(|at| *at > now);
-                self.failed(key, &error, wake)
+                self.failed(key, &error, R::wake(&decision))
             }
         }
     }
 
-    fn failed(&self, key: &Key, error: &R::Error, wake: Option<Timestamp>) -> Option<Timestamp> {
+    /// When to look again after a failure. A time that is now or past does not count: what is due and fails would be
+    /// tried without end, as long as an API cannot be reached.
+    fn failed(&self, key: &Key, error: &R::Error, wake: Wake) -> Option<Timestamp> {
         let class = R::class(error);
         self.counts.failed(class);
         let name = self.reconciler.name();
@@ -201,6 +200,8 @@ impl<R: Reconciler> Look<R> {
             ),
         }
         let retry = self.retry_at(key, class);
+        let now = self.clock.now();
+        let wake = wake.at().filter(|at| *at > now);
         Some(wake.map_or(retry, |wake| wake.min(retry)))
     }
 

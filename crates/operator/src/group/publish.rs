@@ -63,7 +63,7 @@ impl Family {
         self.write_machine_statuses(snapshot, seen, decided, &decision.next, &decision.why).await?;
         self.acknowledge_results(snapshot, seen);
         self.metrics.set(&snapshot.key, gauges(snapshot, &status, &decision.why));
-        Ok(wake(decision.wake, decided.now, executed))
+        Ok(decision.wake)
     }
 
     fn group_status(
@@ -280,8 +280,7 @@ impl Family {
         if let Some(result) = &seen.last_result {
             self.provider_queue.acknowledge(&member.view().uid, result);
         }
-        let wanted = decided.decision.as_ref().map_or(Wake::OnChange, |decision| decision.wake);
-        Ok(wake(wanted, decided.now, executed))
+        Ok(decided.decision.as_ref().map_or(Wake::OnChange, |decision| decision.wake))
     }
 }
 
@@ -394,14 +393,6 @@ const fn is_hold(why: &Reason) -> bool {
 
 const fn is_outdated(executed: &Result<(), RequestError>) -> bool {
     matches!(executed, Err(RequestError::Outdated { .. } | RequestError::Gone { .. }))
-}
-
-/// When to look again. After a failure that is not at once: the back-off of the controller decides.
-fn wake(wanted: Wake, now: Timestamp, executed: &Result<(), RequestError>) -> Wake {
-    match wanted {
-        Wake::At(at) if executed.is_err() && at <= now => Wake::OnChange,
-        wanted => wanted,
-    }
 }
 
 /// Whether machines of the group come or go by now.

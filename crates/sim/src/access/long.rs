@@ -36,6 +36,7 @@ const MAX_LATENESS: SignedDuration = SignedDuration::from_mins(20);
 /// The highest rates at which the operator's requests fail.
 const MAX_RATES: Rates = Rates { before: 20, after: 20, conflict: 20, read: 10, lost: 2 };
 const FOLLOWERS: usize = 2;
+const TELL_INTERVAL: Duration = Duration::from_secs(50 * 3600);
 /// So many users an escalation has at most.
 const MAX_USERS: usize = 64;
 
@@ -77,15 +78,16 @@ enum LongEvent {
     ApiBack,
 }
 
-/// Runs a plan on a clock of its own.
+/// Runs a plan on a clock of its own. `tell` is told now and then how far it is: the hours that have passed, and how
+/// often an object was looked at.
 ///
 /// # Panics
 /// If no runtime can be made, or people cannot do what they always can.
-pub fn run(plan: LongPlan) -> LongOutcome {
+pub fn run(plan: LongPlan, tell: impl Fn(u64, u64)) -> LongOutcome {
     run_on_virtual_clock(async {
         let mut life = Life::begin(plan).await;
         let end = HOUR * u32::try_from(plan.hours).unwrap_or(u32::MAX);
-        let mut passed = Duration::ZERO;
+        let (mut passed, mut told) = (Duration::ZERO, Duration::ZERO);
         while let Some(Reverse((at, event))) = life.events.pop() {
             if at >= end {
                 break;
@@ -93,6 +95,10 @@ pub fn run(plan: LongPlan) -> LongOutcome {
             if at > passed {
                 life.simulation.pass(at - passed).await;
                 passed = at;
+            }
+            if passed >= told + TELL_INTERVAL {
+                told = passed;
+                tell(passed.as_secs() / HOUR.as_secs(), life.simulation.reconciles());
             }
             life.happens(event, passed).await;
         }

@@ -27,7 +27,9 @@ fn hours_of_sparse_use_violate_no_invariant() {
             family: "access",
             seed,
             simulate: Box::new(move || {
-                let ran = run(LongPlan { seed, people: share, hours });
+                let ran = run(LongPlan { seed, people: share, hours }, |passed, looks| {
+                    print(&format!("seed {seed}: {passed} of {hours} hours, {looks} looks"));
+                });
                 let outcome = ran.outcome.clone();
                 long.lock().unwrap().push(ran);
                 outcome

@@ -244,8 +244,8 @@ async fn a_panic_fails_one_look_and_no_other_object() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn half_a_success_wakes_for_whatever_comes_first() {
-    for (wanted, looked) in [(20, 1), (0, 0)] {
+async fn half_a_success_wakes_for_whatever_comes_first_but_never_at_once() {
+    for (wanted, looked) in [(20, 1), (0, 1)] {
         let wanted = Timestamp::from_second(wanted).expect("in range");
         let (scripted, ..) =
             run_for(Duration::from_secs(5), &["a"], 1, Duration::ZERO, move |_, nth| match nth {
@@ -255,6 +255,18 @@ async fn half_a_success_wakes_for_whatever_comes_first() {
             .await;
         assert_eq!(scripted.times("a"), seconds(&[0, looked]));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_due_and_fails_is_retried_with_a_growing_delay() {
+    let due = Timestamp::UNIX_EPOCH;
+    let (scripted, ..) = run_for(HOUR, &["a"], 1, Duration::ZERO, move |_, _| {
+        ScriptedStep::Half(Class::Transient, due)
+    })
+    .await;
+    let times = scripted.times("a");
+    assert_eq!(times[..5], seconds(&[0, 1, 3, 7, 15]));
+    assert!(times.len() < 130, "{} looks in an hour", times.len());
 }
 
 #[tokio::test(start_paused = true)]
