@@ -14,6 +14,8 @@ const KIND: &str = "SubjectAccessReview";
 pub(super) enum ReviewError {
     #[error("this is no {KIND} in {API_VERSION}: {0}")]
     Malformed(#[from] serde_json::Error),
+    #[error("this is no {KIND} in {API_VERSION}: {0}")]
+    NotText(#[from] std::str::Utf8Error),
     #[error("this is a {kind:?} in {api_version:?}, and only {KIND} in {API_VERSION} is reviewed")]
     Kind { api_version: String, kind: String },
 }
@@ -42,7 +44,9 @@ struct Body {
 
 impl Review {
     pub(super) fn parse(body: &[u8]) -> Result<Self, ReviewError> {
-        let Body { api_version, kind, spec } = serde_json::from_slice(body)?;
+        // Fields that are not read would be skipped, whatever bytes they have.
+        let text = std::str::from_utf8(body)?;
+        let Body { api_version, kind, spec } = serde_json::from_str(text)?;
         if api_version != API_VERSION || kind != KIND {
             return Err(ReviewError::Kind { api_version, kind });
         }

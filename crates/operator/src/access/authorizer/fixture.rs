@@ -1,5 +1,7 @@
 //! An authorizer with a policy and sessions, and what it told others.
 
+#![cfg_attr(fuzzing, allow(dead_code, reason = "the fuzzer needs less of it than the tests"))]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
