@@ -215,7 +215,8 @@ impl Canary {
         let CanarySetup { target, clock, coverage: records, changed, .. } = &self.setup;
         let mut sent_at = clock.now();
         let mut outcome = self.send(sent_at).await;
-        if outcome.as_ref().is_err_and(Lost::is_brief) {
+        // While nothing is seen anyway, the next one is soon enough.
+        if progress.seen_at.is_some() && outcome.as_ref().is_err_and(Lost::is_brief) {
             tokio::time::sleep(RETRY_DELAY).await;
             sent_at = clock.now();
             outcome = self.send(sent_at).await;
