@@ -23,6 +23,7 @@ pub mod by_name;
 pub mod coverage;
 pub mod decision;
 pub mod drain;
+pub mod game;
 pub mod group;
 pub mod keep;
 pub mod key;

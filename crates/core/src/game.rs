@@ -1,0 +1,24 @@
+//! Game servers: collections that grow with their players, shrink without throwing anybody out, and hand a server to
+//! a matchmaker exactly once.
+//!
+//! | module | decides |
+//! |---|---|
+//! | `server` | what a server is: its health, its Pod, who is on it |
+//! | `census` | what a collection says of its members |
+//! | `scale_in` | which members go first |
+//! | `collection` | what becomes of a collection: what is made, marked, taken back and replaced |
+//! | `failure` | what becomes of members that failed, and when somebody has to look |
+//! | `allocation` | which server a matchmaker is given |
+//! | `autoscaler` | how many members there should be |
+//! | `grant` | how what was given is claimed, returned and over |
+//! | `port` | which ports of a node are whose |
+
+pub mod allocation;
+pub mod autoscaler;
+pub mod census;
+pub mod collection;
+pub mod failure;
+pub mod grant;
+pub mod port;
+pub mod scale_in;
+pub mod server;

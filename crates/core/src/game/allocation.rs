@@ -1,0 +1,330 @@
+//! Which server a matchmaker is given. All servers that can be given are held in order, so that one is found without
+//! looking at the others, and what is given is taken at once: whoever asks next finds another.
+
+mod selector;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+pub use self::selector::{CounterFilter, Selector, WantedState};
+use super::server::{Grant, SdkState, Server, ServerState};
+use crate::key::Key;
+
+/// A server, and what can be asked of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    pub server: Server,
+    pub labels: BTreeMap<String, String>,
+    /// Count and capacity, by name.
+    pub counters: BTreeMap<String, (i64, i64)>,
+    pub collection: Arc<str>,
+    pub max_players: u32,
+    /// Not one of an old template that is to go.
+    pub takes_grants: bool,
+}
+
+/// What a matchmaker asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AllocationRequest {
+    pub request_id: String,
+    pub namespace: String,
+    /// Any, if none is named.
+    pub collection: Option<String>,
+    /// In the order of preference; none: any server.
+    pub selectors: Vec<Selector>,
+    /// None: a whole server.
+    pub seats: Option<u32>,
+}
+
+/// What is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocation {
+    pub server: Key,
+    pub uid: String,
+    pub grant: Grant,
+    /// The same request was answered before.
+    pub repeated: bool,
+}
+
+/// Why nothing is given, and how near it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Misses {
+    /// Servers where somebody asked.
+    pub servers: u32,
+    pub not_ready: u32,
+    pub marked: u32,
+    pub old_template: u32,
+    /// Ready, and somebody's, or with too few seats.
+    pub occupied: u32,
+    /// Free, and no selector is about them.
+    pub not_selected: u32,
+}
+
+/// Servers of one collection in a namespace.
+type Scope = (Arc<str>, Arc<str>);
+/// On the same node, where one is, so that others become empty.
+type Place = (Option<Arc<str>>, Arc<str>);
+
+/// All servers of all collections.
+#[derive(Debug, Default)]
+pub struct AllocationIndex {
+    candidates: HashMap<Key, Candidate>,
+    /// Servers that can be given whole.
+    whole: BTreeMap<Scope, BTreeSet<Place>>,
+    /// Servers with seats, those with the fewest first.
+    seats: BTreeMap<Scope, BTreeSet<(u32, Place)>>,
+    /// What was granted, by namespace and request.
+    by_request: HashMap<(String, String), (Key, String)>,
+    /// Grants that are being written down. A server as it was before has none of them.
+    unwritten: HashMap<Key, Vec<Grant>>,
+}
+
+impl AllocationIndex {
+    /// A server is now so, or it is gone. What is being written down about it is kept, as long as it is the same one.
+    pub fn upsert(&mut self, key: &Key, candidate: Option<Candidate>, now: Timestamp) {
+        let before = self.remove(key, now);
+        for grant in before.iter().flat_map(|before| &before.server.grants) {
+            self.forget_request(key, grant);
+        }
+        let is_same = |one: &Candidate| {
+            before.as_ref().is_none_or(|before| before.server.uid == one.server.uid)
+        };
+        let Some(mut candidate) = candidate else {
+            self.unwritten.remove(key);
+            return;
+        };
+        if !is_same(&candidate) {
+            self.unwritten.remove(key);
+        }
+        let stored = &mut candidate.server.grants;
+        for grant in self.unwritten.get(key).into_iter().flatten() {
+            if stored.iter().all(|one| one.id != grant.id) {
+                stored.push(grant.clone());
+            }
+        }
+        for grant in &*stored {
+            let request = (key.namespace.to_string(), grant.request_id.clone());
+            self.by_request.insert(request, (key.clone(), grant.id.clone()));
+        }
+        self.insert(key, candidate, now);
+    }
+
+    /// Gives a server, or seats of one, and takes it off the list. Asked again with the same id, it is the same.
+    pub fn allocate(
+        &mut self,
+        request: &AllocationRequest,
+        grant_id: &str,
+        lease_expires: Timestamp,
+        now: Timestamp,
+    ) -> Result<Allocation, Misses> {
+        if let Some(allocation) = self.repeated(request, now) {
+            return Ok(allocation);
+        }
+        let any = [Selector::default()];
+        let selectors = if request.selectors.is_empty() { &any[..] } else { &request.selectors };
+        let found = selectors.iter().find_map(|selector| self.find(request, selector));
+        let Some(key) = found else { return Err(self.misses(request, now)) };
+        let grant = Grant {
+            id: grant_id.to_owned(),
+            request_id: request.request_id.clone(),
+            seats: request.seats,
+            lease_expires,
+            claimed: false,
+        };
+        let mut candidate = self.remove(&key, now).expect("what was found is there");
+        candidate.server.grants.push(grant.clone());
+        self.unwritten.entry(key.clone()).or_default().push(grant.clone());
+        let uid = candidate.server.uid.clone();
+        let by_request = (request.namespace.clone(), request.request_id.clone());
+        self.by_request.insert(by_request, (key.clone(), grant.id.clone()));
+        self.insert(&key, candidate, now);
+        Ok(Allocation { server: key, uid, grant, repeated: false })
+    }
+
+    /// A grant is written down: the server has it from now on.
+    pub fn confirm(&mut self, key: &Key, grant_id: &str) {
+        if let Some(unwritten) = self.unwritten.get_mut(key) {
+            unwritten.retain(|grant| grant.id != grant_id);
+            if unwritten.is_empty() {
+                self.unwritten.remove(key);
+            }
+        }
+    }
+
+    /// A grant could not be written down: nobody was told of it.
+    pub fn cancel(&mut self, key: &Key, grant_id: &str, now: Timestamp) {
+        self.confirm(key, grant_id);
+        let Some(mut candidate) = self.remove(key, now) else { return };
+        let grants = &mut candidate.server.grants;
+        if let Some(index) = grants.iter().position(|grant| grant.id == grant_id) {
+            let cancelled = grants.remove(index);
+            self.forget_request(key, &cancelled);
+        }
+        self.insert(key, candidate, now);
+    }
+
+    fn forget_request(&mut self, key: &Key, grant: &Grant) {
+        let request = (key.namespace.to_string(), grant.request_id.clone());
+        let is_its = |known: &(Key, String)| known.0 == *key && known.1 == grant.id;
+        if self.by_request.get(&request).is_some_and(is_its) {
+            self.by_request.remove(&request);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.candidates.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.candidates.is_empty()
+    }
+
+    fn repeated(&self, request: &AllocationRequest, now: Timestamp) -> Option<Allocation> {
+        let known = (request.namespace.clone(), request.request_id.clone());
+        let (key, grant_id) = self.by_request.get(&known)?;
+        let server = &self.candidates.get(key)?.server;
+        let grant = server.grants.iter().find(|one| one.id == *grant_id && one.is_live(now))?;
+        let (server, uid) = (key.clone(), server.uid.clone());
+        Some(Allocation { server, uid, grant: grant.clone(), repeated: true })
+    }
+
+    fn find(&self, request: &AllocationRequest, selector: &Selector) -> Option<Key> {
+        let namespace: Arc<str> = request.namespace.as_str().into();
+        let matches = |place: &Place| {
+            let key = Key { namespace: namespace.clone(), name: place.1.clone() };
+            let candidate = self.candidates.get(&key)?;
+            selector.matches(candidate).then_some(key)
+        };
+        match request.seats {
+            None => {
+                let mut places = scopes(&self.whole, &namespace, request.collection.as_deref());
+                places.find_map(|places| places.iter().find_map(matches))
+            }
+            Some(seats) => {
+                // The fullest that has room is filled before another one is opened.
+                let least = (Bound::Included((seats, (None, Arc::from("")))), Bound::Unbounded);
+                let scopes = scopes(&self.seats, &namespace, request.collection.as_deref());
+                let best = scopes.filter_map(|places| {
+                    places.range(least.clone()).find_map(|(free, place)| {
+                        matches(place).map(|key| (*free, place.clone(), key))
+                    })
+                });
+                best.min_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1))).map(|(_, _, key)| key)
+            }
+        }
+    }
+
+    fn misses(&self, request: &AllocationRequest, now: Timestamp) -> Misses {
+        let mut misses = Misses::default();
+        let asked = self.candidates.iter().filter(|(key, candidate)| {
+            *key.namespace == *request.namespace
+                && request.collection.as_deref().is_none_or(|name| *candidate.collection == *name)
+        });
+        for (_, candidate) in asked {
+            misses.servers += 1;
+            let server = &candidate.server;
+            let room = match request.seats {
+                None => is_whole(candidate, now),
+                Some(seats) => free_seats(candidate, now).is_some_and(|free| free >= seats),
+            };
+            let miss = match () {
+                () if server.marked_for_deletion => &mut misses.marked,
+                () if !server.is_available() => &mut misses.not_ready,
+                () if !candidate.takes_grants => &mut misses.old_template,
+                () if !room => &mut misses.occupied,
+                () => &mut misses.not_selected,
+            };
+            *miss += 1;
+        }
+        misses
+    }
+
+    fn insert(&mut self, key: &Key, candidate: Candidate, now: Timestamp) {
+        let (scope, place) = position(key, &candidate);
+        if is_whole(&candidate, now) {
+            self.whole.entry(scope.clone()).or_default().insert(place.clone());
+        }
+        if let Some(free) = free_seats(&candidate, now) {
+            self.seats.entry(scope).or_default().insert((free, place));
+        }
+        self.candidates.insert(key.clone(), candidate);
+    }
+
+    fn remove(&mut self, key: &Key, now: Timestamp) -> Option<Candidate> {
+        let candidate = self.candidates.remove(key)?;
+        let (scope, place) = position(key, &candidate);
+        take_out(&mut self.whole, &scope, |places| places.remove(&place));
+        // How many seats it had may have changed with time alone.
+        let free = free_seats(&candidate, now);
+        let removed = free.is_some_and(|free| {
+            take_out(&mut self.seats, &scope, |places| places.remove(&(free, place.clone())))
+        });
+        if !removed {
+            take_out(&mut self.seats, &scope, |places| {
+                places.retain(|(_, known)| *known != place);
+                true
+            });
+        }
+        Some(candidate)
+    }
+}
+
+/// Whether it can be given whole: nobody is on it, and nobody was promised a place.
+fn is_whole(candidate: &Candidate, now: Timestamp) -> bool {
+    let server = &candidate.server;
+    let idle = server.state == ServerState::Idle
+        && matches!(server.sdk_state, None | Some(SdkState::Ready));
+    candidate.takes_grants && server.is_available() && idle && server.is_empty(now)
+}
+
+/// How many seats can be given; none at all if it takes nobody.
+fn free_seats(candidate: &Candidate, now: Timestamp) -> Option<u32> {
+    let server = &candidate.server;
+    let ends =
+        server.sdk_state == Some(SdkState::Shutdown) || server.state == ServerState::PostMatch;
+    if !candidate.takes_grants || !server.is_available() || ends {
+        return None;
+    }
+    Some(server.free_seats(candidate.max_players, now)).filter(|free| *free > 0)
+}
+
+fn position(key: &Key, candidate: &Candidate) -> (Scope, Place) {
+    let node = candidate.server.node.as_deref().map(Arc::from);
+    ((key.namespace.clone(), candidate.collection.clone()), (node, key.name.clone()))
+}
+
+/// What is held of one collection, or of all in a namespace.
+fn scopes<'a, V>(
+    of: &'a BTreeMap<Scope, V>,
+    namespace: &Arc<str>,
+    collection: Option<&str>,
+) -> Box<dyn Iterator<Item = &'a V> + 'a> {
+    match collection {
+        Some(name) => Box::new(of.get(&(namespace.clone(), Arc::from(name))).into_iter()),
+        None => {
+            let from = (namespace.clone(), Arc::from(""));
+            let namespace = namespace.clone();
+            let within = of.range(from..).take_while(move |((one, _), _)| *one == namespace);
+            Box::new(within.map(|(_, held)| held))
+        }
+    }
+}
+
+/// Changes what is held of a collection, and forgets one of which nothing is.
+fn take_out<T>(
+    of: &mut BTreeMap<Scope, BTreeSet<T>>,
+    scope: &Scope,
+    change: impl FnOnce(&mut BTreeSet<T>) -> bool,
+) -> bool {
+    let Some(held) = of.get_mut(scope) else { return false };
+    let changed = change(held);
+    if held.is_empty() {
+        of.remove(scope);
+    }
+    changed
+}
