@@ -6,7 +6,7 @@ mod selector;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
+use std::ops::RangeFrom;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -65,6 +65,40 @@ pub struct Misses {
     pub not_selected: u32,
 }
 
+impl Misses {
+    /// What one server is counted as, but for what depends on the request.
+    fn of(candidate: &Candidate) -> Self {
+        let server = &candidate.server;
+        let one = Self { servers: 1, ..Self::default() };
+        match () {
+            () if server.marked_for_deletion => Self { marked: 1, ..one },
+            () if !server.is_available() => Self { not_ready: 1, ..one },
+            () if !candidate.takes_grants => Self { old_template: 1, ..one },
+            () => one,
+        }
+    }
+
+    const fn plus(self, other: &Self) -> Self {
+        Self {
+            servers: self.servers + other.servers,
+            not_ready: self.not_ready + other.not_ready,
+            marked: self.marked + other.marked,
+            old_template: self.old_template + other.old_template,
+            ..self
+        }
+    }
+
+    const fn minus(self, other: &Self) -> Self {
+        Self {
+            servers: self.servers.saturating_sub(other.servers),
+            not_ready: self.not_ready.saturating_sub(other.not_ready),
+            marked: self.marked.saturating_sub(other.marked),
+            old_template: self.old_template.saturating_sub(other.old_template),
+            ..self
+        }
+    }
+}
+
 /// Servers of one collection in a namespace.
 type Scope = (Arc<str>, Arc<str>);
 /// On the same node, where one is, so that others become empty.
@@ -78,6 +112,8 @@ pub struct AllocationIndex {
     whole: BTreeMap<Scope, BTreeSet<Place>>,
     /// Servers with seats, those with the fewest first.
     seats: BTreeMap<Scope, BTreeSet<(u32, Place)>>,
+    /// How many there are, and how many take nobody, whatever is asked for.
+    counts: BTreeMap<Scope, Misses>,
     /// What was granted, by namespace and request.
     by_request: HashMap<(String, String), (Key, String)>,
     /// Grants that are being written down. A server as it was before has none of them.
@@ -128,7 +164,7 @@ impl AllocationIndex {
         let any = [Selector::default()];
         let selectors = if request.selectors.is_empty() { &any[..] } else { &request.selectors };
         let found = selectors.iter().find_map(|selector| self.find(request, selector));
-        let Some(key) = found else { return Err(self.misses(request, now)) };
+        let Some(key) = found else { return Err(self.misses(request)) };
         let grant = Grant {
             id: grant_id.to_owned(),
             request_id: request.request_id.clone(),
@@ -207,10 +243,9 @@ impl AllocationIndex {
             }
             Some(seats) => {
                 // The fullest that has room is filled before another one is opened.
-                let least = (Bound::Included((seats, (None, Arc::from("")))), Bound::Unbounded);
                 let scopes = scopes(&self.seats, &namespace, request.collection.as_deref());
                 let best = scopes.filter_map(|places| {
-                    places.range(least.clone()).find_map(|(free, place)| {
+                    places.range(at_least(seats)).find_map(|(free, place)| {
                         matches(place).map(|key| (*free, place.clone(), key))
                     })
                 });
@@ -219,33 +254,29 @@ impl AllocationIndex {
         }
     }
 
-    fn misses(&self, request: &AllocationRequest, now: Timestamp) -> Misses {
-        let mut misses = Misses::default();
-        let asked = self.candidates.iter().filter(|(key, candidate)| {
-            *key.namespace == *request.namespace
-                && request.collection.as_deref().is_none_or(|name| *candidate.collection == *name)
-        });
-        for (_, candidate) in asked {
-            misses.servers += 1;
-            let server = &candidate.server;
-            let room = match request.seats {
-                None => is_whole(candidate, now),
-                Some(seats) => free_seats(candidate, now).is_some_and(|free| free >= seats),
-            };
-            let miss = match () {
-                () if server.marked_for_deletion => &mut misses.marked,
-                () if !server.is_available() => &mut misses.not_ready,
-                () if !candidate.takes_grants => &mut misses.old_template,
-                () if !room => &mut misses.occupied,
-                () => &mut misses.not_selected,
-            };
-            *miss += 1;
-        }
+    /// From what is counted: whoever asks in vain asks often.
+    fn misses(&self, request: &AllocationRequest) -> Misses {
+        let namespace: Arc<str> = request.namespace.as_str().into();
+        let collection = request.collection.as_deref();
+        let counted = scopes(&self.counts, &namespace, collection);
+        let mut misses = counted.fold(Misses::default(), Misses::plus);
+        let free: usize = match request.seats {
+            None => scopes(&self.whole, &namespace, collection).map(BTreeSet::len).sum(),
+            Some(seats) => scopes(&self.seats, &namespace, collection)
+                .map(|places| places.range(at_least(seats)).count())
+                .sum(),
+        };
+        let Misses { servers, not_ready, marked, old_template, .. } = misses;
+        misses.not_selected = u32::try_from(free).unwrap_or(u32::MAX);
+        let others = not_ready + marked + old_template + misses.not_selected;
+        misses.occupied = servers.saturating_sub(others);
         misses
     }
 
     fn insert(&mut self, key: &Key, candidate: Candidate, now: Timestamp) {
         let (scope, place) = position(key, &candidate);
+        let counts = self.counts.entry(scope.clone()).or_default();
+        *counts = counts.plus(&Misses::of(&candidate));
         if is_whole(&candidate, now) {
             self.whole.entry(scope.clone()).or_default().insert(place.clone());
         }
@@ -258,6 +289,12 @@ impl AllocationIndex {
     fn remove(&mut self, key: &Key, now: Timestamp) -> Option<Candidate> {
         let candidate = self.candidates.remove(key)?;
         let (scope, place) = position(key, &candidate);
+        if let Some(counts) = self.counts.get_mut(&scope) {
+            *counts = counts.minus(&Misses::of(&candidate));
+            if counts.servers == 0 {
+                self.counts.remove(&scope);
+            }
+        }
         take_out(&mut self.whole, &scope, |places| places.remove(&place));
         // How many seats it had may have changed with time alone.
         let free = free_seats(&candidate, now);
@@ -296,6 +333,11 @@ fn free_seats(candidate: &Candidate, now: Timestamp) -> Option<u32> {
 fn position(key: &Key, candidate: &Candidate) -> (Scope, Place) {
     let node = candidate.server.node.as_deref().map(Arc::from);
     ((key.namespace.clone(), candidate.collection.clone()), (node, key.name.clone()))
+}
+
+/// Places with so many seats, or more.
+fn at_least(seats: u32) -> RangeFrom<(u32, Place)> {
+    (seats, (None, Arc::from("")))..
 }
 
 /// What is held of one collection, or of all in a namespace.

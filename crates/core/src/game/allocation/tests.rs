@@ -224,6 +224,8 @@ proptest! {
             let held: usize = index.whole.values().map(BTreeSet::len).sum();
             let free = index.candidates.values().filter(|one| is_whole(one, at(0))).count();
             prop_assert_eq!(held, free);
+            let counted: u32 = index.counts.values().map(|one| one.servers).sum();
+            prop_assert_eq!(usize::try_from(counted).unwrap(), index.len());
         }
     }
 }
