@@ -309,11 +309,12 @@ fn read_session(guarded: Guarded<BreakglassSession>) -> Read<BreakglassSession> 
 
 /// A session without what nobody here reads, in as little memory as it needs.
 ///
-/// Of its labels it is only asked whether one names its user ([`lacks_user_label`]); a map of that one label takes
-/// more than everything that was asked for.
+/// Of its labels it is only asked whether the one of its user is right ([`lacks_user_label`]); a map of that one label
+/// takes more than everything that was asked for.
 fn without_unused_metadata(mut session: BreakglassSession) -> BreakglassSession {
     session.metadata.managed_fields = None;
-    let labelled = session.labels().contains_key(USER_LABEL);
+    // Somebody who changes it must not hide a session from the limits of its user.
+    let labelled = session.labels().get(USER_LABEL) == Some(&user_label(&session.spec.user));
     session.metadata.labels = (!labelled).then(BTreeMap::new);
     if let Some(status) = &mut session.status {
         status.approvals.shrink_to_fit();
@@ -323,7 +324,41 @@ fn without_unused_metadata(mut session: BreakglassSession) -> BreakglassSession 
     session
 }
 
+/// The value of that label: a short stand-in for a name that no label could hold. Two names may share it.
+pub(super) fn user_label(user: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, user.as_bytes());
+    hex::encode(digest.as_ref().get(..16).unwrap_or_default())
+}
+
 /// Whether a session of these caches is not found by the label of its user.
 pub(super) const fn lacks_user_label(cached: &BreakglassSession) -> bool {
     cached.metadata.labels.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_session_whose_label_is_missing_or_another_users_is_known_to_lack_it() {
+        let labelled = |labels: serde_json::Value| {
+            let object = json!({
+                "apiVersion": "access.sojourn.dev/v1alpha1", "kind": "BreakglassSession",
+                "metadata": {"name": "one", "namespace": "ops", "labels": labels},
+                "spec": {
+                    "cluster": "prod", "user": "ada", "grantedGroup": "admins",
+                    "escalationRef": {"name": "e"},
+                },
+            });
+            without_unused_metadata(serde_json::from_value(object).expect("a session"))
+        };
+        let right = labelled(json!({"app": "x", USER_LABEL: user_label("ada")}));
+        assert!(!lacks_user_label(&right));
+        assert_eq!(right.metadata.labels, None, "which is all that is asked of them");
+        for wrong in [json!(null), json!({}), json!({USER_LABEL: user_label("grace")})] {
+            assert!(lacks_user_label(&labelled(wrong.clone())), "{wrong}");
+        }
+    }
 }

@@ -27,7 +27,7 @@ use sojourn_core::access::session::{SessionState, State};
 use sojourn_core::key::Key;
 use sojourn_core::term::words;
 
-use super::caches::{AccessCaches, USER_LABEL, lacks_user_label, read_state_of};
+use super::caches::{AccessCaches, USER_LABEL, lacks_user_label, read_state_of, user_label};
 use super::transition::{self, Transition};
 use crate::api_error::api_error_message;
 use crate::clock::Clock;
@@ -152,7 +152,7 @@ impl AccessService {
                 metadata: ObjectMeta {
                     name: Some(name.clone()),
                     namespace: Some(namespace.to_owned()),
-                    labels: Some(BTreeMap::from([(USER_LABEL.to_owned(), hash(&new.user))])),
+                    labels: Some(BTreeMap::from([(USER_LABEL.to_owned(), user_label(&new.user))])),
                     ..ObjectMeta::default()
                 },
                 spec,
@@ -411,7 +411,7 @@ impl AccessService {
     /// theirs.
     async fn sessions_of(&self, user: &str) -> Result<Vec<BreakglassSession>, ServiceError> {
         let api: Api<BreakglassSession> = Api::all(self.client.clone());
-        let params = ListParams::default().labels(&format!("{USER_LABEL}={}", hash(user)));
+        let params = ListParams::default().labels(&format!("{USER_LABEL}={}", user_label(user)));
         let listed = api.list(&params).await;
         let listed = listed.map_err(|error| ServiceError::of("list the sessions", &error))?;
         let mut sessions: Vec<BreakglassSession> =
@@ -588,12 +588,6 @@ pub(super) fn person(caller: &FamilyCaller, config: &AccessConfig) -> Person {
         groups: caller.groups.clone(),
         issuer: extra(&config.issuer),
     }
-}
-
-/// A short stand-in for a name that no label could hold. Two names may share it.
-fn hash(text: &str) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
-    hex::encode(digest.as_ref().get(..16).unwrap_or_default())
 }
 
 /// What an error says over HTTP.
