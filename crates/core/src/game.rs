@@ -22,3 +22,5 @@ pub mod grant;
 pub mod port;
 pub mod scale_in;
 pub mod server;
+#[cfg(test)]
+mod test_server;

@@ -45,24 +45,12 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::game::server::{PodState, SdkState, ServerHealth};
-
-    fn ready(name: &str, node: &str, players: u32) -> Server {
-        Server {
-            name: name.to_owned(),
-            uid: format!("uid-{name}"),
-            health: ServerHealth::Healthy,
-            pod_state: PodState::Running,
-            node: Some(node.to_owned()),
-            active_players: Some(players),
-            revision: "new".to_owned(),
-            ..Server::default()
-        }
-    }
+    use crate::game::server::{SdkState, ServerHealth};
+    use crate::game::test_server::{REVISION, ready_server as ready};
 
     fn names(members: &[Server], count: usize, generation: i64) -> Vec<&str> {
         let members: Vec<&Server> = members.iter().collect();
-        let chosen = victims(&members, count, "new", generation, Timestamp::UNIX_EPOCH);
+        let chosen = victims(&members, count, REVISION, generation, Timestamp::UNIX_EPOCH);
         chosen.iter().map(|one| one.name.as_str()).collect()
     }
 

@@ -1,7 +1,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::game::server::{PodState, ServerHealth};
+use crate::game::server::ServerHealth;
+use crate::game::test_server::ready_server;
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_900_000_000 + seconds).expect("in range")
@@ -13,15 +14,7 @@ fn key(name: &str) -> Key {
 
 fn candidate(name: &str, node: &str, players: u32) -> Candidate {
     Candidate {
-        server: Server {
-            name: name.to_owned(),
-            uid: format!("uid-{name}"),
-            health: ServerHealth::Healthy,
-            pod_state: PodState::Running,
-            node: Some(node.to_owned()),
-            active_players: Some(players),
-            ..Server::default()
-        },
+        server: ready_server(name, node, players),
         labels: BTreeMap::new(),
         counters: BTreeMap::new(),
         collection: "arena".into(),

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::game::census::CollectionHealth;
-use crate::game::server::PodState;
+use crate::game::test_server::{REVISION, ready_server};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_second(1_900_000_000 + seconds).expect("in range")
@@ -14,7 +14,7 @@ const NO_LIMITS: CollectionLimits = CollectionLimits { creation_batch: 1_000, ma
 fn intent(replicas: u32) -> CollectionIntent {
     CollectionIntent {
         replicas,
-        revision: "r1".to_owned(),
+        revision: REVISION.to_owned(),
         generation: 1,
         failure_policy: FailurePolicy {
             behavior: FailBehavior::Remove,
@@ -28,16 +28,7 @@ fn intent(replicas: u32) -> CollectionIntent {
 }
 
 fn server(name: &str, players: u32) -> Server {
-    Server {
-        name: name.to_owned(),
-        uid: format!("uid-{name}"),
-        health: ServerHealth::Healthy,
-        pod_state: PodState::Running,
-        node: Some("n".to_owned()),
-        active_players: Some(players),
-        revision: "r1".to_owned(),
-        ..Server::default()
-    }
+    ready_server(name, "n", players)
 }
 
 fn servers(count: usize, players: u32) -> Vec<Server> {
