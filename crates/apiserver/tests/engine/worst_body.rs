@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use kube::Client;
@@ -45,6 +46,8 @@ const MAX_FULL_MEMORY: u64 = 200 << 20;
 const MAX_SMALL_TIME: Duration = Duration::from_millis(1_500);
 const MAX_SMALL_RELATED_TIME: Duration = Duration::from_secs(4);
 const MAX_SMALL_MEMORY: u64 = 64 << 20;
+/// How often a request is sent that took too long each time.
+const MAX_ATTEMPTS: usize = 3;
 /// How large an answer may be, whatever was sent: the object as it was stored, or what is wrong with it.
 const MAX_ANSWER_OVERHEAD: usize = 4 << 20;
 /// How long somebody else may wait for an answer while such a body is worked on.
@@ -168,6 +171,24 @@ impl WriteMethod {
             Self::Apply => "?fieldManager=worst&force=true",
             _ => "",
         }
+    }
+}
+
+/// What one request cost.
+struct Cost {
+    status: StatusCode,
+    clock: Duration,
+    processor: Duration,
+    memory: u64,
+    warnings: usize,
+    answer: Bytes,
+}
+
+impl Cost {
+    /// The clock is slow where others work beside this; processor time is more where several threads work for the
+    /// one answer. What is too much is too much by both.
+    fn time(&self) -> Duration {
+        self.clock.min(self.processor)
     }
 }
 
@@ -305,7 +326,8 @@ impl Run {
         out
     }
 
-    /// Sends a request and takes its measure.
+    /// Sends a request and takes its measure. One that took too long is sent again, since the machine may have
+    /// been slow: what is quadratic is slow every time.
     pub(crate) async fn send(
         &mut self,
         case: &str,
@@ -314,6 +336,49 @@ impl Run {
         body: String,
     ) -> StatusCode {
         let length = body.len();
+        let full = self.is_full();
+        let share = self.bytes as f64 / FULL_BODY as f64;
+        let time = if full { MAX_FULL_TIME.mul_f64(share.max(0.3)) } else { self.small_time };
+        let most = if full { MAX_FULL_MEMORY } else { MAX_SMALL_MEMORY };
+        let mut cost = self.measure(case, method, path, body.clone()).await;
+        for _ in 1..MAX_ATTEMPTS {
+            if cost.time() <= time {
+                break;
+            }
+            if method == WriteMethod::Create && cost.status.is_success() {
+                self.delete_created(path, &cost.answer).await;
+            }
+            let again = self.measure(case, method, path, body.clone()).await;
+            let status = cost.status;
+            cost = if again.time() < cost.time() { Cost { status, ..again } } else { cost };
+        }
+        self.sent += 1;
+        let Cost { status, processor, clock, memory, warnings, .. } = cost;
+        let faults = [
+            (
+                cost.time() > time,
+                format!(
+                    "took {processor:?} of the processor, {clock:?} by the clock, at best of \
+                     {MAX_ATTEMPTS}"
+                ),
+            ),
+            (memory > most, format!("took {} MiB", memory >> 20)),
+            (
+                cost.answer.len() > 16 * length + MAX_ANSWER_OVERHEAD,
+                format!("answered {} bytes", cost.answer.len()),
+            ),
+            (warnings > 64 << 10, format!("warned with {warnings} bytes")),
+            (status.is_server_error() && status != 500, format!("answered {status}")),
+        ];
+        for (_, fault) in faults.iter().filter(|(is_so, _)| *is_so) {
+            writeln!(self.failures, "{case}, {method:?}, {length} bytes: {fault} ({status})")
+                .expect("writing to memory cannot fail");
+        }
+        status
+    }
+
+    /// Sends a request once.
+    async fn measure(&self, case: &str, method: WriteMethod, path: &str, body: String) -> Cost {
         let resident = measure::resident();
         measure::reset_peak();
         let before = measure::processor_time();
@@ -333,32 +398,21 @@ impl Run {
         let others = get(&self.client, "/api/v1/namespaces/default");
         within(case, MAX_OTHERS_WAIT, others).await.ok();
         let (status, warnings, answer) = answering.await.expect("the server does not fall over");
-        // The clock is slow where others work beside this; processor time is more where several threads
-        // work for the one answer. What is too much is too much by both.
-        let (clock, processor) =
-            (started.elapsed(), measure::processor_time().saturating_sub(before));
-        let took = clock.min(processor);
-        let memory = measure::peak().saturating_sub(resident);
-        self.sent += 1;
-        let full = self.is_full();
-        let share = self.bytes as f64 / FULL_BODY as f64;
-        let time = if full { MAX_FULL_TIME.mul_f64(share.max(0.3)) } else { self.small_time };
-        let most = if full { MAX_FULL_MEMORY } else { MAX_SMALL_MEMORY };
-        let faults = [
-            (took > time, format!("took {processor:?} of the processor, {clock:?} by the clock")),
-            (memory > most, format!("took {} MiB", memory >> 20)),
-            (
-                answer.len() > 16 * length + MAX_ANSWER_OVERHEAD,
-                format!("answered {} bytes", answer.len()),
-            ),
-            (warnings > 64 << 10, format!("warned with {warnings} bytes")),
-            (status.is_server_error() && status != 500, format!("answered {status}")),
-        ];
-        for (_, fault) in faults.iter().filter(|(is_so, _)| *is_so) {
-            writeln!(self.failures, "{case}, {method:?}, {length} bytes: {fault} ({status})")
-                .expect("writing to memory cannot fail");
+        Cost {
+            status,
+            clock: started.elapsed(),
+            processor: measure::processor_time().saturating_sub(before),
+            memory: measure::peak().saturating_sub(resident),
+            warnings,
+            answer,
         }
-        status
+    }
+
+    /// Deletes the object that was created in a collection, so that it can be created again.
+    async fn delete_created(&self, collection: &str, answer: &[u8]) {
+        let created: Value = serde_json::from_slice(answer).expect("an object is JSON");
+        let name = created["metadata"]["name"].as_str().expect("an object has a name");
+        delete(&self.client, &format!("{collection}/{name}")).await;
     }
 
     async fn kinds(&self) -> Vec<Kind> {
