@@ -4,6 +4,7 @@
 //! | module | decides |
 //! |---|---|
 //! | `server` | what a server is: its health, its Pod, who is on it |
+//! | `lifecycle` | what becomes of one server: its Pod, its health, its drain |
 //! | `census` | what a collection says of its members |
 //! | `scale_in` | which members go first |
 //! | `collection` | what becomes of a collection: what is made, marked, taken back and replaced |
@@ -11,6 +12,8 @@
 //! | `allocation` | which server a matchmaker is given |
 //! | `autoscaler` | how many members there should be |
 //! | `grant` | how what was given is claimed, returned and over |
+//! | `notice` | what people are told, and when |
+//! | `naming` | what servers are called |
 //! | `port` | which ports of a node are whose |
 
 pub mod allocation;
@@ -19,6 +22,9 @@ pub mod census;
 pub mod collection;
 pub mod failure;
 pub mod grant;
+pub mod lifecycle;
+pub mod naming;
+pub mod notice;
 pub mod port;
 pub mod scale_in;
 pub mod server;

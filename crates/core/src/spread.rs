@@ -23,6 +23,12 @@ pub(crate) fn hash(parts: &[&str]) -> u64 {
     hash ^ (hash >> 33)
 }
 
+/// One of `places`, by what something is called: many things are spread over all of them.
+pub fn spread_over(places: usize, parts: &[&str]) -> usize {
+    let places = u64::try_from(places.max(1)).unwrap_or(u64::MAX);
+    usize::try_from(hash(parts) % places).unwrap_or_default()
+}
+
 /// Somewhere between nothing and `span`.
 pub fn jitter(span: SignedDuration, key: &str) -> SignedDuration {
     let millis = u64::try_from(span.as_millis()).unwrap_or_default();

@@ -28,6 +28,34 @@ pub struct Candidate {
     pub takes_grants: bool,
 }
 
+/// Why a server cannot be given whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    Marked,
+    NotReady,
+    /// It is made from an old template, and takes nobody new.
+    OldTemplate,
+    /// It is somebody's, or somebody is on it.
+    Occupied,
+}
+
+impl Candidate {
+    /// Why it cannot be given whole now, if it cannot.
+    pub fn obstacle(&self, now: Timestamp) -> Option<Obstacle> {
+        self.lasting_obstacle().or_else(|| (!is_whole(self, now)).then_some(Obstacle::Occupied))
+    }
+
+    /// Why it takes nobody, whatever is asked for.
+    fn lasting_obstacle(&self) -> Option<Obstacle> {
+        match () {
+            () if self.server.marked_for_deletion => Some(Obstacle::Marked),
+            () if !self.server.is_available() => Some(Obstacle::NotReady),
+            () if !self.takes_grants => Some(Obstacle::OldTemplate),
+            () => None,
+        }
+    }
+}
+
 /// What a matchmaker asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AllocationRequest {
@@ -47,8 +75,10 @@ pub struct Allocation {
     pub server: Key,
     pub uid: String,
     pub grant: Grant,
-    /// The same request was answered before.
+    /// The same request was answered before, or is being answered.
     pub repeated: bool,
+    /// It is on record already, as far as is known. Otherwise it has to be before anybody is told.
+    pub written: bool,
 }
 
 /// Why nothing is given, and how near it was.
@@ -68,13 +98,12 @@ pub struct Misses {
 impl Misses {
     /// What one server is counted as, but for what depends on the request.
     fn of(candidate: &Candidate) -> Self {
-        let server = &candidate.server;
         let one = Self { servers: 1, ..Self::default() };
-        match () {
-            () if server.marked_for_deletion => Self { marked: 1, ..one },
-            () if !server.is_available() => Self { not_ready: 1, ..one },
-            () if !candidate.takes_grants => Self { old_template: 1, ..one },
-            () => one,
+        match candidate.lasting_obstacle() {
+            Some(Obstacle::Marked) => Self { marked: 1, ..one },
+            Some(Obstacle::NotReady) => Self { not_ready: 1, ..one },
+            Some(Obstacle::OldTemplate) => Self { old_template: 1, ..one },
+            Some(Obstacle::Occupied) | None => one,
         }
     }
 
@@ -104,10 +133,18 @@ type Scope = (Arc<str>, Arc<str>);
 /// On the same node, where one is, so that others become empty.
 type Place = (Option<Arc<str>>, Arc<str>);
 
+/// A server in the index.
+#[derive(Debug)]
+struct Held {
+    candidate: Candidate,
+    /// With so many free seats it is in the order, although it may have others by now: leases end with time alone.
+    seats: Option<u32>,
+}
+
 /// All servers of all collections.
 #[derive(Debug, Default)]
 pub struct AllocationIndex {
-    candidates: HashMap<Key, Candidate>,
+    candidates: HashMap<Key, Held>,
     /// Servers that can be given whole.
     whole: BTreeMap<Scope, BTreeSet<Place>>,
     /// Servers with seats, those with the fewest first.
@@ -116,14 +153,17 @@ pub struct AllocationIndex {
     counts: BTreeMap<Scope, Misses>,
     /// What was granted, by namespace and request.
     by_request: HashMap<(String, String), (Key, String)>,
-    /// Grants that are being written down. A server as it was before has none of them.
+    /// Grants that are being written down, or of which nobody knows whether they were. A server as it was before has
+    /// none of them.
     unwritten: HashMap<Key, Vec<Grant>>,
+    /// When the first of these has lapsed.
+    next_lapse: Option<Timestamp>,
 }
 
 impl AllocationIndex {
     /// A server is now so, or it is gone. What is being written down about it is kept, as long as it is the same one.
     pub fn upsert(&mut self, key: &Key, candidate: Option<Candidate>, now: Timestamp) {
-        let before = self.remove(key, now);
+        let before = self.remove(key);
         for grant in before.iter().flat_map(|before| &before.server.grants) {
             self.forget_request(key, grant);
         }
@@ -138,9 +178,14 @@ impl AllocationIndex {
             self.unwritten.remove(key);
         }
         let stored = &mut candidate.server.grants;
-        for grant in self.unwritten.get(key).into_iter().flatten() {
-            if stored.iter().all(|one| one.id != grant.id) {
-                stored.push(grant.clone());
+        if let Some(unwritten) = self.unwritten.get_mut(key) {
+            // What is on record is written, whatever was answered about that.
+            unwritten.retain(|grant| {
+                grant.is_live(now) && stored.iter().all(|known| known.id != grant.id)
+            });
+            stored.extend(unwritten.iter().cloned());
+            if unwritten.is_empty() {
+                self.unwritten.remove(key);
             }
         }
         for grant in &*stored {
@@ -158,12 +203,13 @@ impl AllocationIndex {
         lease_expires: Timestamp,
         now: Timestamp,
     ) -> Result<Allocation, Misses> {
+        self.lapse(now);
         if let Some(allocation) = self.repeated(request, now) {
             return Ok(allocation);
         }
         let any = [Selector::default()];
         let selectors = if request.selectors.is_empty() { &any[..] } else { &request.selectors };
-        let found = selectors.iter().find_map(|selector| self.find(request, selector));
+        let found = selectors.iter().find_map(|selector| self.find(request, selector, now));
         let Some(key) = found else { return Err(self.misses(request)) };
         let grant = Grant {
             id: grant_id.to_owned(),
@@ -172,14 +218,42 @@ impl AllocationIndex {
             lease_expires,
             claimed: false,
         };
-        let mut candidate = self.remove(&key, now).expect("what was found is there");
+        let mut candidate = self.remove(&key).expect("what was found is there");
         candidate.server.grants.push(grant.clone());
         self.unwritten.entry(key.clone()).or_default().push(grant.clone());
+        self.next_lapse = Some(self.next_lapse.map_or(lease_expires, |at| at.min(lease_expires)));
         let uid = candidate.server.uid.clone();
         let by_request = (request.namespace.clone(), request.request_id.clone());
         self.by_request.insert(by_request, (key.clone(), grant.id.clone()));
         self.insert(&key, candidate, now);
-        Ok(Allocation { server: key, uid, grant, repeated: false })
+        Ok(Allocation { server: key, uid, grant, repeated: false, written: false })
+    }
+
+    /// What nobody has written down by the end of its lease is nobody's: whoever asked went away, or never heard
+    /// whether it was.
+    fn lapse(&mut self, now: Timestamp) {
+        if self.next_lapse.is_none_or(|at| now < at) {
+            return;
+        }
+        let all = || {
+            self.unwritten.iter().flat_map(|(key, grants)| grants.iter().map(move |one| (key, one)))
+        };
+        let lapsed: Vec<(Key, String)> = all()
+            .filter(|(_, grant)| !grant.is_live(now))
+            .map(|(key, grant)| (key.clone(), grant.id.clone()))
+            .collect();
+        self.next_lapse = all()
+            .filter(|(_, grant)| grant.is_live(now))
+            .map(|(_, grant)| grant.lease_expires)
+            .min();
+        for (key, grant_id) in lapsed {
+            self.cancel(&key, &grant_id, now);
+        }
+    }
+
+    fn is_unwritten(&self, key: &Key, grant_id: &str) -> bool {
+        let of_server = self.unwritten.get(key).into_iter().flatten();
+        of_server.into_iter().any(|grant| grant.id == grant_id)
     }
 
     /// A grant is written down: the server has it from now on.
@@ -192,10 +266,13 @@ impl AllocationIndex {
         }
     }
 
-    /// A grant could not be written down: nobody was told of it.
+    /// A grant was not written down: nobody was told of it. One that is on record stays.
     pub fn cancel(&mut self, key: &Key, grant_id: &str, now: Timestamp) {
+        if !self.is_unwritten(key, grant_id) {
+            return;
+        }
         self.confirm(key, grant_id);
-        let Some(mut candidate) = self.remove(key, now) else { return };
+        let Some(mut candidate) = self.remove(key) else { return };
         let grants = &mut candidate.server.grants;
         if let Some(index) = grants.iter().position(|grant| grant.id == grant_id) {
             let cancelled = grants.remove(index);
@@ -223,18 +300,24 @@ impl AllocationIndex {
     fn repeated(&self, request: &AllocationRequest, now: Timestamp) -> Option<Allocation> {
         let known = (request.namespace.clone(), request.request_id.clone());
         let (key, grant_id) = self.by_request.get(&known)?;
-        let server = &self.candidates.get(key)?.server;
+        let server = &self.candidates.get(key)?.candidate.server;
         let grant = server.grants.iter().find(|one| one.id == *grant_id && one.is_live(now))?;
         let (server, uid) = (key.clone(), server.uid.clone());
-        Some(Allocation { server, uid, grant: grant.clone(), repeated: true })
+        let written = !self.is_unwritten(key, grant_id);
+        Some(Allocation { server, uid, grant: grant.clone(), repeated: true, written })
     }
 
-    fn find(&self, request: &AllocationRequest, selector: &Selector) -> Option<Key> {
+    fn find(
+        &self,
+        request: &AllocationRequest,
+        selector: &Selector,
+        now: Timestamp,
+    ) -> Option<Key> {
         let namespace: Arc<str> = request.namespace.as_str().into();
         let matches = |place: &Place| {
             let key = Key { namespace: namespace.clone(), name: place.1.clone() };
-            let candidate = self.candidates.get(&key)?;
-            selector.matches(candidate).then_some(key)
+            let candidate = &self.candidates.get(&key)?.candidate;
+            selector.matches(candidate, now).then_some(key)
         };
         match request.seats {
             None => {
@@ -254,8 +337,13 @@ impl AllocationIndex {
         }
     }
 
-    /// From what is counted: whoever asks in vain asks often.
-    fn misses(&self, request: &AllocationRequest) -> Misses {
+    /// What is known of a server that could be given.
+    pub fn candidate(&self, key: &Key) -> Option<&Candidate> {
+        Some(&self.candidates.get(key)?.candidate)
+    }
+
+    /// Why nothing, or no more, is given to such a request. From what is counted: whoever asks in vain asks often.
+    pub fn misses(&self, request: &AllocationRequest) -> Misses {
         let namespace: Arc<str> = request.namespace.as_str().into();
         let collection = request.collection.as_deref();
         let counted = scopes(&self.counts, &namespace, collection);
@@ -280,14 +368,15 @@ impl AllocationIndex {
         if is_whole(&candidate, now) {
             self.whole.entry(scope.clone()).or_default().insert(place.clone());
         }
-        if let Some(free) = free_seats(&candidate, now) {
+        let seats = free_seats(&candidate, now);
+        if let Some(free) = seats {
             self.seats.entry(scope).or_default().insert((free, place));
         }
-        self.candidates.insert(key.clone(), candidate);
+        self.candidates.insert(key.clone(), Held { candidate, seats });
     }
 
-    fn remove(&mut self, key: &Key, now: Timestamp) -> Option<Candidate> {
-        let candidate = self.candidates.remove(key)?;
+    fn remove(&mut self, key: &Key) -> Option<Candidate> {
+        let Held { candidate, seats } = self.candidates.remove(key)?;
         let (scope, place) = position(key, &candidate);
         if let Some(counts) = self.counts.get_mut(&scope) {
             *counts = counts.minus(&Misses::of(&candidate));
@@ -295,17 +384,9 @@ impl AllocationIndex {
                 self.counts.remove(&scope);
             }
         }
-        take_out(&mut self.whole, &scope, |places| places.remove(&place));
-        // How many seats it had may have changed with time alone.
-        let free = free_seats(&candidate, now);
-        let removed = free.is_some_and(|free| {
-            take_out(&mut self.seats, &scope, |places| places.remove(&(free, place.clone())))
-        });
-        if !removed {
-            take_out(&mut self.seats, &scope, |places| {
-                places.retain(|(_, known)| *known != place);
-                true
-            });
+        take_out(&mut self.whole, &scope, &place);
+        if let Some(free) = seats {
+            take_out(&mut self.seats, &scope, &(free, place));
         }
         Some(candidate)
     }
@@ -357,16 +438,11 @@ fn scopes<'a, V>(
     }
 }
 
-/// Changes what is held of a collection, and forgets one of which nothing is.
-fn take_out<T>(
-    of: &mut BTreeMap<Scope, BTreeSet<T>>,
-    scope: &Scope,
-    change: impl FnOnce(&mut BTreeSet<T>) -> bool,
-) -> bool {
-    let Some(held) = of.get_mut(scope) else { return false };
-    let changed = change(held);
+/// Takes something of a collection out, and forgets a collection of which nothing is held.
+fn take_out<T: Ord>(of: &mut BTreeMap<Scope, BTreeSet<T>>, scope: &Scope, what: &T) {
+    let Some(held) = of.get_mut(scope) else { return };
+    held.remove(what);
     if held.is_empty() {
         of.remove(scope);
     }
-    changed
 }

@@ -78,7 +78,7 @@ pub struct LastDecision {
     pub from: u32,
     pub to: u32,
     /// Which term wanted it.
-    pub term: &'static str,
+    pub term: String,
     pub inputs: String,
     pub reason: String,
 }
@@ -158,7 +158,7 @@ pub fn autoscale(
     state.last_decision = Some(LastDecision {
         from: seen.replicas,
         to: settled,
-        term: proposal.term,
+        term: proposal.term.to_owned(),
         inputs: proposal.inputs,
         reason: reason.clone(),
     });

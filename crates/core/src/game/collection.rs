@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use self::rollout::Rollout;
 use super::census::{Census, census};
-use super::failure::{FailBehavior, FailureAction, FailurePolicy, FailureRecord};
+use super::failure::{FailBehavior, Failure, FailureAction, FailurePolicy, FailureRecord};
 use super::scale_in::victims;
 use super::server::{Server, ServerHealth};
 use crate::decision::{Decision, Wake};
@@ -89,9 +89,11 @@ pub enum CollectionEffect {
         name: String,
         uid: String,
     },
+    /// The same server begins again, for the so-manieth time.
     Restart {
         name: String,
         uid: String,
+        restarts: u32,
     },
 }
 
@@ -153,14 +155,19 @@ pub fn decide(
         why.push(CollectionReason::Deleting { members: count });
         return finish(failures, &members, intent, effects, why);
     }
-    handle_failures(&mut failures, &members, intent, now, &mut effects, &mut why);
+    let counted = handle_failures(&mut failures, &members, intent, now, &mut effects, &mut why);
     if let Some(since) = failures.tripped_at {
         let count = failures.times_failed();
         why.push(CollectionReason::NeedsIntervention { since, failures: count });
-        return finish(failures, &members, intent, effects, why);
+        return at_once_if(counted, finish(failures, &members, intent, effects, why), now);
     }
-    let working: Vec<&Server> =
-        members.iter().copied().filter(|one| one.health != ServerHealth::Failed).collect();
+    // One that begins again is missed by nobody else.
+    let restarts = intent.failure_policy.behavior == FailBehavior::Restart;
+    let working: Vec<&Server> = members
+        .iter()
+        .copied()
+        .filter(|one| one.health != ServerHealth::Failed || restarts)
+        .collect();
     let rollout = Rollout::of(&working, intent, seen.unseen, now);
     let surplus = rollout.surplus();
     if surplus > 0 {
@@ -179,10 +186,23 @@ pub fn decide(
     if why.is_empty() {
         why.push(CollectionReason::Steady);
     }
-    finish(failures, &members, intent, effects, why)
+    at_once_if(counted, finish(failures, &members, intent, effects, why), now)
+}
+
+/// What was counted is handled as soon as that is on record.
+fn at_once_if(
+    counted: bool,
+    mut decision: CollectionDecision,
+    now: Timestamp,
+) -> CollectionDecision {
+    if counted {
+        decision.wake.by(now);
+    }
+    decision
 }
 
 /// Failures are handled one by one, in the order of names; the one that finds the limit reached stays as it is.
+/// Answers whether one was counted that was not on record.
 fn handle_failures(
     failures: &mut FailureRecord,
     members: &[&Server],
@@ -190,28 +210,33 @@ fn handle_failures(
     now: Timestamp,
     effects: &mut Vec<CollectionEffect>,
     why: &mut Vec<CollectionReason>,
-) {
+) -> bool {
     let mut failed: Vec<&Server> =
         members.iter().copied().filter(|one| one.health == ServerHealth::Failed).collect();
     failed.sort_by(|a, b| a.name.cmp(&b.name));
     let mut names = Vec::new();
+    let mut counted = false;
     for server in failed {
         let (name, uid) = (server.name.clone(), server.uid.clone());
-        match failures.fails(&intent.failure_policy, now) {
-            FailureAction::Leave => break,
-            FailureAction::Handle(behavior) => {
-                names.push(name.clone());
-                effects.push(match behavior {
-                    FailBehavior::Remove => CollectionEffect::Quarantine { name, uid },
-                    FailBehavior::Delete => CollectionEffect::Delete { name, uid },
-                    FailBehavior::Restart => CollectionEffect::Restart { name, uid },
-                });
+        match failures.fails(Failure::of(server, now), &intent.failure_policy) {
+            FailureAction::Leave => {}
+            FailureAction::Count => {
+                counted = true;
+                names.push(name);
             }
+            FailureAction::Handle => effects.push(match intent.failure_policy.behavior {
+                FailBehavior::Remove => CollectionEffect::Quarantine { name, uid },
+                FailBehavior::Delete => CollectionEffect::Delete { name, uid },
+                FailBehavior::Restart => {
+                    CollectionEffect::Restart { name, uid, restarts: server.restarts + 1 }
+                }
+            }),
         }
     }
     if !names.is_empty() {
         why.push(CollectionReason::Failed { names });
     }
+    counted
 }
 
 /// Takes back what scaling in has marked before anything new is made.

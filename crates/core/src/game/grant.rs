@@ -91,7 +91,13 @@ impl Server {
         }
     }
 
+    /// What was claimed is over. Who was given all of it made it Assigned; a server that says nothing of its state is
+    /// nobody's then.
     fn end_claimed(&mut self) {
+        let ends = |grant: &Grant| grant.claimed && grant.seats.is_none();
+        if self.state == ServerState::Assigned && self.grants.iter().any(ends) {
+            self.state = ServerState::Idle;
+        }
         self.grants.retain(|grant| !grant.claimed);
     }
 }
@@ -147,6 +153,18 @@ mod tests {
         used.takes_in(ServerReport::State(ServerState::PostMatch));
         used.takes_in(ServerReport::State(ServerState::Idle));
         assert!(used.is_empty(at(3_600)));
+    }
+
+    #[test]
+    fn a_server_that_was_given_whole_is_free_again_when_its_players_have_left() {
+        for over in [ServerReport::Players(0), ServerReport::Sdk(SdkState::Ready)] {
+            let mut server = granted(&[("whole", None, 60)]);
+            server.state = ServerState::Assigned;
+            server.takes_in(ServerReport::Players(2));
+            assert_eq!((claimed(&server), server.state), (vec!["whole"], ServerState::Assigned));
+            server.takes_in(over);
+            assert_eq!((server.grants.len(), server.state), (0, ServerState::Idle));
+        }
     }
 
     // case: game A18

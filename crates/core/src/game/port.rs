@@ -75,11 +75,25 @@ impl PortPool {
 
     /// Grants all of them to one server, or none.
     pub fn grant(&mut self, owner: &str, wanted: &[PortRequest]) -> Result<Vec<u16>, PortError> {
+        self.grant_beside(owner, wanted, None)
+    }
+
+    /// The same, and nothing that somebody has in another pool.
+    pub fn grant_beside(
+        &mut self,
+        owner: &str,
+        wanted: &[PortRequest],
+        other: Option<&Self>,
+    ) -> Result<Vec<u16>, PortError> {
         let mut granted = Vec::with_capacity(wanted.len());
         for request in wanted {
             let found = match request.policy {
-                PortPolicy::Dynamic | PortPolicy::Passthrough => self.find(request.transport),
-                PortPolicy::Static(port) if self.is_free(request.transport, port) => Ok(port),
+                PortPolicy::Dynamic | PortPolicy::Passthrough => {
+                    self.find(request.transport, other)
+                }
+                PortPolicy::Static(port) if self.is_free(request.transport, port, other) => {
+                    Ok(port)
+                }
                 PortPolicy::Static(port) => Err(PortError::Taken { port }),
             };
             match found {
@@ -118,18 +132,34 @@ impl PortPool {
         }
     }
 
+    /// Somebody who is no server has one of its ports: they are nobody's who asks here, for as long as this is known.
+    pub fn set_aside(&mut self, owner: &str) {
+        for port in self.granted.remove(owner).unwrap_or_default() {
+            self.owners.insert(port, String::new());
+        }
+    }
+
+    /// How many servers have ports here.
+    pub fn servers(&self) -> usize {
+        self.granted.len()
+    }
+
     pub fn owner(&self, protocol: Protocol, port: u16) -> Option<&str> {
         self.owners.get(&(protocol, port)).map(String::as_str)
     }
 
-    fn is_free(&self, transport: Transport, port: u16) -> bool {
-        transport.protocols().iter().all(|protocol| !self.owners.contains_key(&(*protocol, port)))
+    fn is_free(&self, transport: Transport, port: u16, other: Option<&Self>) -> bool {
+        let mut pools = [Some(self), other].into_iter().flatten();
+        let protocols = transport.protocols();
+        pools.all(|pool| {
+            protocols.iter().all(|protocol| !pool.owners.contains_key(&(*protocol, port)))
+        })
     }
 
-    fn find(&mut self, transport: Transport) -> Result<u16, PortError> {
+    fn find(&mut self, transport: Transport, other: Option<&Self>) -> Result<u16, PortError> {
         let (from, to) = (*self.range.start(), *self.range.end());
         let after = (self.next..=to).chain(from..self.next);
-        let found = after.into_iter().find(|port| self.is_free(transport, *port));
+        let found = after.into_iter().find(|port| self.is_free(transport, *port, other));
         let Some(port) = found else {
             return Err(PortError::Exhausted { from, to, taken: self.owners.len() });
         };

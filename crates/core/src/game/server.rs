@@ -78,9 +78,33 @@ pub struct Server {
     pub grants: Vec<Grant>,
     /// Of the template that it was made from.
     pub revision: String,
+    /// The Pod that all of this speaks of.
+    pub pod_uid: Option<String>,
+    /// Where players come to.
+    pub address: Option<String>,
+    /// When it first said Ready in this life.
+    pub ready_at: Option<Timestamp>,
+    /// How often it began again after a failure.
+    pub restarts: u32,
+    pub failure: Option<ServerFailure>,
+    /// When it goes although somebody is on it.
+    pub drain_deadline: Option<Timestamp>,
+}
+
+/// Why a server failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerFailure {
+    pub reason: String,
+    pub message: String,
+    pub at: Timestamp,
 }
 
 impl Server {
+    /// Names this life of it: what failed is counted once for each.
+    pub fn life(&self) -> String {
+        format!("{}/{}", self.uid, self.restarts)
+    }
+
     /// Whether somebody can be sent there.
     pub fn is_available(&self) -> bool {
         self.health == ServerHealth::Healthy

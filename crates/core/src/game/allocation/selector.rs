@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
+
 use super::Candidate;
 use crate::game::server::SdkState;
 
@@ -27,11 +29,13 @@ pub struct Selector {
     pub labels: BTreeMap<String, String>,
     pub state: Option<WantedState>,
     pub counters: Vec<CounterFilter>,
+    /// So many seats must be free.
+    pub free_seats: Option<u32>,
     pub name: Option<String>,
 }
 
 impl Selector {
-    pub(super) fn matches(&self, candidate: &Candidate) -> bool {
+    pub(super) fn matches(&self, candidate: &Candidate, now: Timestamp) -> bool {
         let labels = &candidate.labels;
         let counted = |filter: &CounterFilter| {
             let known = candidate.counters.get(&filter.name);
@@ -41,6 +45,9 @@ impl Selector {
             && self.labels.iter().all(|(name, value)| labels.get(name) == Some(value))
             && self.state.is_none_or(|state| state == state_of(candidate))
             && self.counters.iter().all(counted)
+            && self.free_seats.is_none_or(|seats| {
+                candidate.server.free_seats(candidate.max_players, now) >= seats
+            })
     }
 }
 

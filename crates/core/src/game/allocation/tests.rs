@@ -136,6 +136,54 @@ fn what_is_being_written_down_is_not_given_again_by_an_older_version() {
 }
 
 #[test]
+fn a_grant_of_which_nobody_knows_whether_it_was_written_is_its_requests_until_its_lease_ends() {
+    let mut index = index([candidate("a", "n", 0), candidate("b", "n", 0)]);
+    let given = index.allocate(&whole("r"), "g", at(60), at(0)).expect("one is free");
+    let again = index.allocate(&whole("r"), "g2", at(90), at(30)).expect("the same");
+    assert_eq!((&again.server, &*again.grant.id), (&given.server, "g"));
+    assert!(again.repeated && !again.written, "nobody may be told before it is on record");
+    let mut stored = candidate(&given.server.name, "n", 0);
+    stored.server.grants.push(given.grant.clone());
+    index.upsert(&given.server, Some(stored), at(30));
+    assert!(index.allocate(&whole("r"), "g3", at(90), at(30)).expect("the same").written);
+    index.cancel(&given.server, "g", at(30));
+    let again = index.allocate(&whole("r"), "g4", at(90), at(30)).expect("the same");
+    assert_eq!(again.server, given.server, "what is on record stays");
+}
+
+#[test]
+fn what_nobody_wrote_down_by_the_end_of_its_lease_is_free_again() {
+    let mut index = index([candidate("a", "n", 0)]);
+    index.allocate(&whole("r"), "g", at(60), at(0)).expect("it is free");
+    assert!(index.allocate(&whole("other"), "g2", at(90), at(59)).is_err());
+    let given = index.allocate(&whole("other"), "g3", at(120), at(60)).expect("it has lapsed");
+    assert!(!given.repeated);
+}
+
+#[test]
+fn a_server_whose_seats_come_free_with_time_alone_is_in_the_order_once() {
+    let mut index = index([candidate("a", "n", 7), candidate("b", "n", 0)]);
+    let given = index.allocate(&seats("r", 2), "g", at(60), at(0)).expect("three seats are free");
+    let mut stored = candidate("a", "n", 7);
+    stored.server.grants.push(given.grant);
+    let free_seats = |index: &AllocationIndex| -> Vec<(u32, String)> {
+        let held = index.seats.values().flatten();
+        held.map(|(free, (_, name))| (*free, name.to_string())).collect()
+    };
+    index.upsert(&key("a"), Some(stored.clone()), at(0));
+    assert_eq!(free_seats(&index), [(1, "a".to_owned()), (10, "b".to_owned())]);
+    index.upsert(&key("a"), Some(stored.clone()), at(60));
+    assert_eq!(free_seats(&index), [(3, "a".to_owned()), (10, "b".to_owned())]);
+    // It is full, and would not be at the time at which it goes.
+    stored.server.grants[0].seats = None;
+    stored.server.grants[0].lease_expires = at(120);
+    index.upsert(&key("a"), Some(stored), at(60));
+    assert_eq!(free_seats(&index), [(10, "b".to_owned())]);
+    index.upsert(&key("a"), None, at(120));
+    assert_eq!((free_seats(&index), index.len()), (vec![(10, "b".to_owned())], 1));
+}
+
+#[test]
 fn servers_that_take_nobody_are_told_by_why() {
     let mut marked = candidate("marked", "n", 0);
     marked.server.marked_for_deletion = true;
@@ -185,7 +233,9 @@ proptest! {
             match step {
                 Step::Ask { request, seats: wanted } => {
                     let request = AllocationRequest { seats: wanted, ..whole(&request.to_string()) };
-                    let before = index.candidates.clone();
+                    let held = index.candidates.iter();
+                    let before: HashMap<Key, Candidate> =
+                        held.map(|(key, held)| (key.clone(), held.candidate.clone())).collect();
                     if let Ok(given) = index.allocate(&request, &request.request_id, at(60), at(0))
                         && !given.repeated
                     {
@@ -207,7 +257,8 @@ proptest! {
                 }
                 Step::Players { server, players } => {
                     let key = key(&server.to_string());
-                    if let Some(mut one) = index.candidates.get(&key).cloned() {
+                    if let Some(held) = index.candidates.get(&key) {
+                        let mut one = held.candidate.clone();
                         one.server.active_players = Some(players);
                         index.upsert(&key, Some(one), at(0));
                     }
@@ -215,7 +266,8 @@ proptest! {
                 Step::Gone { server } => index.upsert(&key(&server.to_string()), None, at(0)),
             }
             let held: usize = index.whole.values().map(BTreeSet::len).sum();
-            let free = index.candidates.values().filter(|one| is_whole(one, at(0))).count();
+            let candidates = index.candidates.values().map(|held| &held.candidate);
+            let free = candidates.filter(|one| is_whole(one, at(0))).count();
             prop_assert_eq!(held, free);
             let counted: u32 = index.counts.values().map(|one| one.servers).sum();
             prop_assert_eq!(usize::try_from(counted).unwrap(), index.len());

@@ -76,7 +76,7 @@ fn the_classic_term_moves_by_one_beyond_its_percentages_and_within_its_bounds() 
     let decided = autoscale(fresh, &classic(1, 5), &seen(1, 9), at(0));
     assert_eq!(decided.next.last_scale_time, Some(at(0)));
     let last = decided.next.last_decision.expect("it is on record");
-    assert_eq!((last.from, last.to, last.term), (1, 2, "classic"));
+    assert_eq!((last.from, last.to, &*last.term), (1, 2, "classic"));
     assert_eq!(last.inputs, "9 players of 10");
 }
 

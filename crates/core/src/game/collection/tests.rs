@@ -143,7 +143,16 @@ fn failures_are_handled_one_by_one_until_there_are_too_many() {
         failure_policy: FailurePolicy { max_failures: 1, ..intent(4).failure_policy },
         ..intent(4)
     };
-    let handled = decided(&intent(4), &members);
+    let handled_with = |intent: &CollectionIntent, failures: FailureRecord, seconds| {
+        let seen =
+            CollectionObserved { members: &members, draining: &[], unseen: 0, limits: NO_LIMITS };
+        decide(failures, intent, &seen, at(seconds))
+    };
+    let counted = decided(&intent(4), &members);
+    assert_eq!(counted.effects, [CollectionEffect::Create { count: 2 }], "it is recorded first");
+    assert_eq!(counted.next.failures.times_failed(), 2);
+    assert_eq!(counted.wake, Wake::At(at(0)));
+    let handled = handled_with(&intent(4), counted.next.failures, 1);
     assert_eq!(
         handled.effects,
         [
@@ -152,17 +161,38 @@ fn failures_are_handled_one_by_one_until_there_are_too_many() {
             CollectionEffect::Create { count: 2 },
         ]
     );
-    assert_eq!(handled.next.failures.times_failed(), 2);
+    assert_eq!(handled.next.failures.times_failed(), 2, "each counts once");
     let tripped = decided(&strict, &members);
-    assert_eq!(tripped.effects.len(), 1, "the second stays, and nothing is made");
+    assert_eq!(tripped.effects, [], "nothing is made");
     assert_eq!(tripped.next.census.health, CollectionHealth::NeedsIntervention);
     assert_eq!(tripped.next.failures.times_failed(), 1);
-    let acknowledged = CollectionIntent { acknowledge: Some("now".to_owned()), ..strict };
+    let first = handled_with(&strict, tripped.next.failures.clone(), 1);
+    assert_eq!(first.effects.len(), 1, "the one before the limit is handled, the other stays");
+    let acknowledged = CollectionIntent { acknowledge: Some("now".to_owned()), ..intent(4) };
+    let resumed = handled_with(&acknowledged, tripped.next.failures, 60);
+    assert!(resumed.why.contains(&CollectionReason::Acknowledged));
+    assert_eq!(resumed.next.failures.times_failed(), 2, "both are counted anew, from none");
+    assert_eq!(resumed.wake, Wake::At(at(60)), "what is counted is handled next");
+}
+
+#[test]
+fn a_server_that_begins_again_is_not_replaced_as_well() {
+    let mut members = servers(2, 0);
+    members[0].health = ServerHealth::Failed;
+    let restart = CollectionIntent {
+        failure_policy: FailurePolicy {
+            behavior: FailBehavior::Restart,
+            ..intent(2).failure_policy
+        },
+        ..intent(2)
+    };
+    let counted = decided(&restart, &members);
+    assert_eq!((counted.effects.len(), counted.next.failures.times_failed()), (0, 1));
     let seen =
         CollectionObserved { members: &members, draining: &[], unseen: 0, limits: NO_LIMITS };
-    let resumed = decide(tripped.next.failures, &acknowledged, &seen, at(60));
-    assert!(resumed.why.contains(&CollectionReason::Acknowledged));
-    assert!(!resumed.effects.is_empty());
+    let again = decide(counted.next.failures, &restart, &seen, at(1));
+    let (name, uid) = ("s00".to_owned(), "uid-s00".to_owned());
+    assert_eq!(again.effects, [CollectionEffect::Restart { name, uid, restarts: 1 }]);
 }
 
 // case: game S20
@@ -244,7 +274,8 @@ impl World {
                 }
                 CollectionEffect::Restart { uid, .. } => {
                     let one = self.members.iter_mut().find(|one| one.uid == uid);
-                    one.expect("a member").health = ServerHealth::Healthy;
+                    let one = one.expect("a member");
+                    (one.health, one.restarts) = (ServerHealth::Healthy, one.restarts + 1);
                 }
             }
         }
