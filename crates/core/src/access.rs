@@ -33,7 +33,7 @@ mod test_session;
 pub use act::{Verb, act};
 pub use deciding::{Effect, Observed, SessionDecision, Settings, Sibling, decide, forecast};
 pub use escalation::{Allowed, Approvers, Escalation};
-pub use grant::{granted_until, must_store_first};
+pub use grant::{Grant, granted_until};
 pub use idle::{idle_deadline, idle_from, idle_span};
 pub use person::Person;
 pub use reason::Reason;

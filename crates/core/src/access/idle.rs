@@ -16,16 +16,32 @@ const MIN_BLIND_STEP: SignedDuration = SignedDuration::from_secs(30);
 
 /// When the idle clock of an activated session began: the newest of activation, restart and last use.
 pub fn idle_from(state: &SessionState, last_use: Option<Timestamp>) -> Option<Timestamp> {
-    let activated_at = state.activated_at?;
-    let newest = state.idle_restarted_at.max(set(last_use));
+    idle_clock_start(state.activated_at, state.idle_restarted_at, last_use)
+}
+
+pub(super) fn idle_clock_start(
+    activated_at: Option<Timestamp>,
+    restarted_at: Option<Timestamp>,
+    last_use: Option<Timestamp>,
+) -> Option<Timestamp> {
+    let activated_at = activated_at?;
+    let newest = restarted_at.max(set(last_use));
     Some(ceil_second(newest.map_or(activated_at, |at| at.max(activated_at))))
 }
 
 /// The span that applies: until the first use that of the first use, if there is one.
 pub fn idle_span(terms: &Terms, last_use: Option<Timestamp>) -> Term {
-    match terms.first_use_timeout {
+    applicable_span(terms.idle_timeout, terms.first_use_timeout, last_use)
+}
+
+pub(super) fn applicable_span(
+    idle_timeout: Term,
+    first_use_timeout: Option<Term>,
+    last_use: Option<Timestamp>,
+) -> Term {
+    match first_use_timeout {
         Some(first_use_timeout) if set(last_use).is_none() => first_use_timeout,
-        Some(_) | None => terms.idle_timeout,
+        Some(_) | None => idle_timeout,
     }
 }
 

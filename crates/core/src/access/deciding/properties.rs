@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::super::escalation::Approvers;
 use super::super::session::{Extension, Terms};
 use super::super::test_session::{HOUR, MINUTE, TestSession, approvers, person, start};
-use super::super::{Verb, act, granted_until, must_store_first};
+use super::super::{Grant, Verb, act, granted_until};
 use super::*;
 use crate::decision::Wake;
 use crate::notice::Delivery;
@@ -188,7 +188,7 @@ impl World {
             return;
         }
         assert!(state.state == Some(State::Approved) && Some(now) < state.expires_at);
-        let store_first = must_store_first(&session.terms, state, usage.last_use(), now);
+        let store_first = Grant::of(&session.terms, state).must_store_first(usage.last_use(), now);
         let write_now = usage.must_write_now(&self.name(replica), now);
         let buffer = &mut self.buffers[replica];
         if buffer.count == 0 {

@@ -91,7 +91,7 @@ fn a_use_near_the_deadline_is_written_down_before_it_is_answered() {
     let mut session = TestSession::approved();
     let must = |session: &TestSession| {
         let last_use = session.usage.last_use();
-        must_store_first(&session.session.terms, &session.state, last_use, session.now)
+        Grant::of(&session.session.terms, &session.state).must_store_first(last_use, session.now)
     };
     assert!(must(&session), "the first use");
     session.used();
