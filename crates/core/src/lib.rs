@@ -20,6 +20,7 @@
 pub mod access;
 pub mod activity;
 pub mod by_name;
+pub mod cluster;
 pub mod coverage;
 pub mod decision;
 pub mod drain;
