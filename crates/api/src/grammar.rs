@@ -163,6 +163,19 @@ pub(crate) static MACHINE_NAME: Grammar = Grammar::new(
     "at most 63 lower-case letters, digits and dashes, beginning with a letter: a host is called so",
 );
 
+/// A collection's name begins the names of its servers, which are names of Pods and hosts, and is a label of them.
+pub(crate) static COLLECTION_NAME: Grammar = Grammar::new(
+    "^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    57,
+    "at most 57 lower-case letters, digits and dashes, beginning with a letter: names of servers are made from it",
+);
+
+pub(crate) static SERVER_NAME: Grammar = Grammar::new(
+    "^[a-z]([-a-z0-9]*[a-z0-9])?$",
+    63,
+    "at most 63 lower-case letters, digits and dashes, beginning with a letter: a Pod is called so",
+);
+
 /// A user or a group, as the API knows them.
 pub(crate) static PRINCIPAL: Grammar = Grammar::new(
     "^[^[:space:][:cntrl:]]([^[:cntrl:]]*[^[:space:][:cntrl:]])?$",

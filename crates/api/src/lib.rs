@@ -9,6 +9,7 @@
 //! | `activity`, `keep`, `notice` | what any kind's status has: what replicas write about use, what owners were given, what people were told |
 //! | `problem` | what is wrong with something that somebody wrote |
 //! | `grammar`, `schema` | the forms of fields, as schema rules and as checks |
+//! | `pod_template`, `template_hash`, `window` | what several kinds have in their specs |
 //! | one per family | its kinds, its configuration, its conversion |
 //!
 //! What a kind means is said twice, on purpose: in its schema, which both engines enforce without a
@@ -23,6 +24,7 @@ mod annotation;
 pub mod config;
 mod definition;
 pub mod family;
+pub mod game;
 mod grammar;
 pub mod group;
 pub mod install;
@@ -32,12 +34,15 @@ mod lenient;
 mod limit;
 pub mod name;
 pub mod notice;
+mod pod_template;
 pub mod problem;
 mod role;
 mod schema;
+mod template_hash;
 mod time;
 #[cfg(feature = "toy")]
 pub mod toy;
+mod window;
 mod wire_enum;
 
 pub use definition::{crds, operator_role, roles};

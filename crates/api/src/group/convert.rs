@@ -5,7 +5,9 @@ pub use intent::{
     template_of,
 };
 pub use state::{read_group, read_machine, write_group, write_machine};
-pub use template::{RESERVED, pod_template, reserved_metadata, template_hash};
+pub use template::{RESERVED, pod_template, template_hash};
+
+pub use crate::pod_template::reserved_metadata;
 pub use validity::{check_group, check_machine};
 
 mod budget;

@@ -1,15 +1,13 @@
 //! Budgets and their windows.
 
-use std::sync::OnceLock;
-
-use jiff::tz::{TimeZone, TimeZoneDatabase};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use sojourn_core::group::intent;
-use sojourn_core::schedule::{self, Cron, CronError};
+use sojourn_core::schedule;
 
-use crate::grammar::{self, CRON, PERCENT, TIME_ZONE};
+use crate::grammar::{self, PERCENT};
 use crate::group::budget::{Budget, Window};
 use crate::problem::{Problem, Report};
+use crate::window::window;
 
 /// Budgets beyond this are no budgets any more.
 pub(super) const MOST_BUDGETS: usize = 20;
@@ -61,30 +59,10 @@ fn windows(field: &str, windows: &[Window], report: &mut Report) -> Vec<schedule
     }
     let read = windows.iter().take(MOST_WINDOWS).enumerate().filter_map(|(index, wire)| {
         let mut own = Report::default();
-        let read = window(wire, &mut own);
+        let read = window(&wire.cron, &wire.duration, &wire.time_zone, &mut own);
         let path = format!("{field}[{index}]");
         report.add(own.into_problems().into_iter().map(|problem| problem.beneath(&path)));
         read
     });
     read.collect()
-}
-
-fn window(wire: &Window, report: &mut Report) -> Option<schedule::Window> {
-    let cron = report.take("cron", cron(&wire.cron));
-    let duration = report.take("duration", grammar::span(&wire.duration));
-    let zone = report.take("timeZone", zone(&wire.time_zone));
-    Some(schedule::Window { cron: cron?, duration: duration?, zone: zone? })
-}
-
-fn cron(text: &str) -> Result<Cron, String> {
-    CRON.check(text)?;
-    text.parse().map_err(|error: CronError| error.to_string())
-}
-
-/// A time zone by its name, out of the program itself.
-fn zone(name: &str) -> Result<TimeZone, String> {
-    static ZONES: OnceLock<TimeZoneDatabase> = OnceLock::new();
-    TIME_ZONE.check(name)?;
-    let found = ZONES.get_or_init(TimeZoneDatabase::bundled).get(name);
-    found.map_err(|_| format!("{name:?} is no time zone that is known; Europe/Rome is one"))
 }

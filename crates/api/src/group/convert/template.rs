@@ -1,69 +1,29 @@
 //! Templates: what they mean to the provider `pod`, and how two are compared.
 
 use k8s_openapi::api::core::v1::PodTemplateSpec;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use ring::digest;
-use serde_json::{Map, Value};
 
 use crate::group::template::{MachineTemplate, POD_NEEDED};
+use crate::pod_template;
 use crate::problem::Problem;
-
-/// So many bytes of the digest tell templates apart.
-const DIGEST: usize = 16;
+use crate::template_hash::hash;
 
 /// A text that is the same for equal templates, in whatever order their fields were written.
 pub fn template_hash(template: &MachineTemplate) -> String {
-    let value = serde_json::to_value(template).map(sorted).unwrap_or_default();
-    let digest = digest::digest(&digest::SHA256, value.to_string().as_bytes());
-    hex::encode(&digest.as_ref()[..DIGEST])
-}
-
-/// With the fields of every object in order. What is null says nothing and is left out.
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let mut fields: Vec<_> = fields.into_iter().filter(|(_, v)| !v.is_null()).collect();
-            fields.sort_by(|(left, _), (right, _)| left.cmp(right));
-            Value::Object(
-                fields.into_iter().map(|(key, v)| (key, sorted(v))).collect::<Map<_, _>>(),
-            )
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-        plain => plain,
-    }
+    hash(serde_json::to_value(template).unwrap_or_default())
 }
 
 /// The Pod that a machine of this template is; paths of problems begin at the template.
 pub fn pod_template(template: &MachineTemplate) -> Result<PodTemplateSpec, Problem> {
     let Some(pod) = &template.pod else { return Err(Problem::new("pod", POD_NEEDED)) };
-    let pod: PodTemplateSpec = serde_json::from_value(pod.clone())
-        .map_err(|error| Problem::new("pod", format!("is no Pod template: {error}")))?;
-    if pod.spec.as_ref().is_none_or(|spec| spec.containers.is_empty()) {
-        return Err(Problem::new("pod.spec.containers", "must have an item"));
-    }
-    match pod.metadata.as_ref().and_then(|metadata| reserved_metadata(metadata).next()) {
-        Some(field) => Err(Problem::new(format!("pod.metadata.{field}"), RESERVED)),
-        None => Ok(pod),
-    }
+    pod_template::read(pod, RESERVED).map_err(|problem| problem.beneath("pod"))
 }
 
 /// What a Pod template must not say about its Pods.
 pub const RESERVED: &str = "must be left out: it is the Machine's";
 
-/// The fields with that which are there.
-pub fn reserved_metadata(metadata: &ObjectMeta) -> impl Iterator<Item = &'static str> {
-    let fields = [
-        ("name", metadata.name.is_some() || metadata.generate_name.is_some()),
-        ("namespace", metadata.namespace.is_some()),
-        ("ownerReferences", metadata.owner_references.is_some()),
-        ("finalizers", metadata.finalizers.is_some()),
-    ];
-    fields.into_iter().filter(|(_, given)| *given).map(|(field, _)| field)
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
