@@ -37,7 +37,7 @@ use crate::log_index::LogIndex;
 use crate::objects::Objects;
 use crate::orphan;
 use crate::plan::resource::Requests;
-use crate::port::{PortRange, Ports, RangeError};
+use crate::port::{self, PortRange, Ports, RangeError};
 use crate::private;
 use crate::register::{Confined, Description, Isolated, Readiness, Registrar};
 use crate::server::{self, Certified, ServeError, Server, TlsError};
@@ -202,6 +202,11 @@ impl Agent {
             cgroups,
         });
         sweep_groups(&context);
+        port::record::restore_all(
+            &mut context.ports(),
+            &context.folder,
+            &orphan::folders(&context.folder),
+        );
         let event_writer = tokio::spawn(event_writer);
         let stop = watch::Sender::new(false);
         let stopped = || {
@@ -249,6 +254,12 @@ impl Agent {
     /// Which network Pods have.
     pub fn network(&self) -> &NetworkMode {
         self.context.confiner.network()
+    }
+
+    /// Whether a service that belongs to one Pod ([`PodServices`](crate::PodServices)) is reached by
+    /// that Pod and refused to every other. It does not change while the node runs.
+    pub fn enforces_pod_services(&self) -> bool {
+        self.network().enforces_pod_services()
     }
 
     /// The way to the ports of this node's Pods.

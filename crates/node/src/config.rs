@@ -2,8 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::cgroup::DEFAULT_PIDS;
+use crate::pod_services::PodServices;
 use crate::server::Certified;
 use crate::shim::protocol::Reachable;
 
@@ -42,6 +44,8 @@ pub struct Config {
     pub publish_ports: bool,
     /// What Pods may connect to on this machine.
     pub reachable: Vec<Reachable>,
+    /// What single Pods may connect to beside that, and no others.
+    pub pod_services: Option<Arc<dyn PodServices>>,
     /// Who resolves names for Pods; if nobody is named, those that the machine itself asks.
     pub resolvers: Vec<SocketAddr>,
     /// What Pods have as PATH, LANG and TZ.
@@ -80,6 +84,7 @@ impl Config {
             port_range: None,
             publish_ports: false,
             reachable: Vec::new(),
+            pod_services: None,
             resolvers: Vec::new(),
             path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
             lang: None,

@@ -48,6 +48,12 @@ impl NetworkMode {
     pub const fn is_own(&self) -> bool {
         matches!(self, Self::Own | Self::NoWayOut(_))
     }
+
+    /// Whether a service of one Pod can be had by that Pod, and by no other: without a way out nobody
+    /// has it, and in the machine's network ports are allowed, not addresses, if anything is held.
+    pub const fn enforces_pod_services(&self) -> bool {
+        matches!(self, Self::Own)
+    }
 }
 
 impl fmt::Display for NetworkMode {

@@ -85,6 +85,7 @@ async fn tear_down(context: &Context, uid: &str, folder: &PodFolder) {
     if let Ok(Err(error)) = removed.await {
         tracing::warn!(uid, %error, "its folder stays");
     }
+    context.ports().release(uid, context.clock.now());
 }
 
 /// Removes what is left of a Pod's folder.

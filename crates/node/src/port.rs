@@ -2,26 +2,37 @@
 //! for by `hostPort`, and listens on its own ports itself. Where Pods share the machine's network,
 //! each of their ports is one of the machine: the `hostPort`, or one that is drawn.
 //!
-//! A drawn port lies outside the range that the kernel gives to outgoing connections, is found free
+//! A port is a number and a protocol: TCP 20000 and UDP 20000 are two, and may be two Pods'. A drawn
+//! port lies outside the range that the kernel gives to outgoing connections, is found free
 //! by binding it, belongs to one Pod at a time, and rests for a while after its Pod is gone, so
 //! that a late client of the old Pod does not reach a new one. Bookkeeping only: what time it is and
-//! whether a port is free comes from outside ([`is_free`]).
+//! whether a port is free comes from outside ([`is_free`]), and what a Pod has is kept in its folder
+//! ([`record`]).
 
+mod map;
 mod range;
+pub(crate) mod record;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerPort, Pod};
+use serde::{Deserialize, Serialize};
 
 use crate::shim::protocol::{Reachable, TcpPorts};
 
+pub(crate) use map::PortMap;
 pub(crate) use range::{PortRange, RangeError};
 
 /// The annotation that says which ports a Pod has, as JSON by name.
 pub(crate) const ANNOTATION: &str = "sojourn.dev/ports";
+
+/// Why a Pod fails whose `hostPort` somebody else on this machine has: a kubelet's word for a Pod that
+/// cannot have its ports.
+pub(crate) const TAKEN_REASON: &str = "NodePorts";
 
 /// How long a port rests after its Pod: longer than connections linger in TIME_WAIT.
 pub(crate) const REUSE_DELAY: Duration = Duration::from_secs(120);
@@ -49,7 +60,8 @@ pub(crate) fn allowed_tcp_ports(own: &[u16], stated: &[Reachable], api: Option<u
     TcpPorts { listen: own.to_vec(), connect }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub(crate) enum Protocol {
     Tcp,
     Udp,
@@ -64,6 +76,29 @@ impl Protocol {
     }
 }
 
+/// A port together with its protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct ProtocolPort {
+    pub protocol: Protocol,
+    pub port: u16,
+}
+
+impl ProtocolPort {
+    pub(crate) const fn new(protocol: Protocol, port: u16) -> Self {
+        Self { protocol, port }
+    }
+}
+
+impl fmt::Display for ProtocolPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let protocol = match self.protocol {
+            Protocol::Tcp => "TCP",
+            Protocol::Udp => "UDP",
+        };
+        write!(f, "{}/{protocol}", self.port)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PortError {
     #[error(
@@ -75,9 +110,9 @@ pub(crate) enum PortError {
     #[error("the Pod asks for more than {MAX_PORTS_PER_POD} ports")]
     TooMany,
     #[error("hostPort {0} belongs to another Pod")]
-    Held(u16),
+    Held(ProtocolPort),
     #[error("hostPort {0} is in use on this machine")]
-    InUse(u16),
+    InUse(ProtocolPort),
     #[error("no port is free between {first} and {last}")]
     Exhausted { first: u16, last: u16 },
 }
@@ -91,6 +126,13 @@ pub(crate) struct PortRequest {
     /// The container's.
     pub port: u16,
     pub host_port: Option<u16>,
+}
+
+impl PortRequest {
+    /// The port of the machine that it asks for by number.
+    pub(crate) fn host(&self) -> Option<ProtocolPort> {
+        self.host_port.map(|port| ProtocolPort::new(self.protocol, port))
+    }
 }
 
 /// The ports that a Pod needs, in the order of its containers. Ports of different containers that
@@ -165,73 +207,14 @@ fn qualified_key(container: &Container, port: &ContainerPort, protocol: Protocol
     format!("{}.{}.{}", container.name, plain_key(port), protocol.name())
 }
 
-/// The ports that a Pod has, by what they are published as.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct PortMap(BTreeMap<String, u16>);
-
-impl PortMap {
-    /// From the annotation's text as the node itself kept it: the API's copy of an annotation is
-    /// whatever somebody wrote there, and a Pod would get another's ports by it.
-    pub(crate) fn parse(json: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(json).map(Self)
-    }
-
-    /// The annotation's text.
-    pub(crate) fn json(&self) -> String {
-        serde_json::Value::from_iter(self.0.iter().map(|(key, port)| (key.clone(), *port)))
-            .to_string()
-    }
-
-    pub(crate) fn get(&self, key: &str) -> Option<u16> {
-        self.0.get(key).copied()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, u16)> {
-        self.0.iter().map(|(key, port)| (key.as_str(), *port))
-    }
-
-    /// The machine's port that a container's port has become.
-    pub(crate) fn of(&self, container: &Container, port: &ContainerPort) -> Option<u16> {
-        let protocol = declared(container, port).ok()?.protocol;
-        let qualified = self.0.get(&qualified_key(container, port, protocol));
-        qualified.or_else(|| self.0.get(&plain_key(port))).copied()
-    }
-
-    /// The ports by the names that a container has for them: its own come first, whatever other
-    /// containers call theirs.
-    pub(crate) fn seen_by<'a>(&'a self, container: &'a Container) -> BTreeMap<&'a str, u16> {
-        let mut seen: BTreeMap<&str, u16> = self.iter().collect();
-        for port in container.ports.iter().flatten() {
-            let name = port.name.as_deref().filter(|name| !name.is_empty());
-            if let (Some(name), Some(actual)) = (name, self.of(container, port)) {
-                seen.insert(name, actual);
-            }
-        }
-        seen
-    }
-}
-
-impl<K: Into<String>> FromIterator<(K, u16)> for PortMap {
-    fn from_iter<I: IntoIterator<Item = (K, u16)>>(ports: I) -> Self {
-        Self(ports.into_iter().map(|(key, port)| (key.into(), port)).collect())
-    }
-}
-
 /// Which ports belong to whom on this machine.
-///
-/// A number belongs to one Pod whatever the protocol: simpler to read in a list, and there are
-/// enough.
 #[derive(Debug)]
 pub(crate) struct Ports {
     range: PortRange,
     pods: BTreeMap<String, PortMap>,
     /// The same by port.
-    held: BTreeMap<u16, String>,
-    resting: BTreeMap<u16, Timestamp>,
+    held: BTreeMap<ProtocolPort, String>,
+    resting: BTreeMap<ProtocolPort, Timestamp>,
     /// Where the next search begins: a port that was just given back is the last to be tried again.
     next: usize,
 }
@@ -253,30 +236,30 @@ impl Ports {
         uid: &str,
         requests: &[PortRequest],
         now: Timestamp,
-        mut free: impl FnMut(u16, Protocol) -> bool,
+        mut free: impl FnMut(ProtocolPort) -> bool,
     ) -> Result<PortMap, PortError> {
         self.resting.retain(|_, until| *until > now);
         let mut ports = self.pods.get(uid).cloned().unwrap_or_default();
         // What is asked for by number first, lest it be drawn for another.
         for request in requests {
-            let Some(port) = request.host_port else { continue };
-            if ports.0.get(&request.key) == Some(&port) {
+            let Some(port) = request.host() else { continue };
+            if ports.whole(&request.key) == Some(port) {
                 continue;
             }
-            if self.held.get(&port).is_some_and(|holder| holder != uid) {
+            if self.is_held_by_another(uid, port) {
                 return Err(PortError::Held(port));
             }
-            if !free(port, request.protocol) {
+            if !free(port) {
                 return Err(PortError::InUse(port));
             }
-            ports.0.insert(request.key.clone(), port);
+            ports.insert(&request.key, port);
         }
         for request in requests.iter().filter(|request| request.host_port.is_none()) {
-            if ports.0.contains_key(&request.key) {
+            if ports.get(&request.key).is_some() {
                 continue;
             }
-            let port = self.search(&ports, |port| free(port, request.protocol))?;
-            ports.0.insert(request.key.clone(), port);
+            let port = self.search(request.protocol, &ports, &mut free)?;
+            ports.insert(&request.key, port);
         }
         self.restore(uid, &ports)?;
         Ok(ports)
@@ -285,15 +268,17 @@ impl Ports {
     /// A port that is nobody's, and not among those chosen for the same Pod.
     fn search(
         &mut self,
+        protocol: Protocol,
         chosen: &PortMap,
-        mut free: impl FnMut(u16) -> bool,
-    ) -> Result<u16, PortError> {
+        mut free: impl FnMut(ProtocolPort) -> bool,
+    ) -> Result<ProtocolPort, PortError> {
         let mut tries = 0;
         for step in 0..self.range.len() {
             let at = (self.next + step) % self.range.len();
             let Some(port) = self.range.get(at) else { continue };
-            let ours = || chosen.iter().any(|(_, other)| other == port);
-            if self.held.contains_key(&port) || self.resting.contains_key(&port) || ours() {
+            let port = ProtocolPort::new(protocol, port);
+            let is_ours = || chosen.all().any(|other| other == port);
+            if self.held.contains_key(&port) || self.resting.contains_key(&port) || is_ours() {
                 continue;
             }
             tries += 1;
@@ -309,14 +294,16 @@ impl Ports {
         Err(PortError::Exhausted { first, last })
     }
 
-    /// Notes the ports of a Pod that is found running.
+    fn is_held_by_another(&self, uid: &str, port: ProtocolPort) -> bool {
+        self.held.get(&port).is_some_and(|holder| holder != uid)
+    }
+
+    /// Notes the ports of a Pod that was here before: all or none.
     pub(crate) fn restore(&mut self, uid: &str, ports: &PortMap) -> Result<(), PortError> {
-        for (_, port) in ports.iter() {
-            if self.held.get(&port).is_some_and(|holder| holder != uid) {
-                return Err(PortError::Held(port));
-            }
+        if let Some(port) = ports.all().find(|port| self.is_held_by_another(uid, *port)) {
+            return Err(PortError::Held(port));
         }
-        for (_, port) in ports.iter() {
+        for port in ports.all() {
             self.resting.remove(&port);
             self.held.insert(port, uid.to_owned());
         }
@@ -326,13 +313,13 @@ impl Ports {
         Ok(())
     }
 
-    /// Takes back the ports of a Pod that is gone. Those of the range rest; a `hostPort` may be
+    /// Takes back the ports of a Pod that has ended. Those of the range rest; a `hostPort` may be
     /// asked for again at once, as in Kubernetes.
     pub(crate) fn release(&mut self, uid: &str, now: Timestamp) {
         let until = now.checked_add(REUSE_DELAY).unwrap_or(Timestamp::MAX);
-        for (_, port) in self.pods.remove(uid).iter().flat_map(PortMap::iter) {
+        for port in self.pods.remove(uid).iter().flat_map(PortMap::all) {
             self.held.remove(&port);
-            if self.range.contains(port) {
+            if self.range.contains(port.port) {
                 self.resting.insert(port, until);
             }
         }
@@ -340,7 +327,7 @@ impl Ports {
 }
 
 /// Whether nobody on this machine listens at a port, at any address.
-pub(crate) fn is_free(port: u16, protocol: Protocol) -> bool {
+pub(crate) fn is_free(ProtocolPort { protocol, port }: ProtocolPort) -> bool {
     let (v4, v6) = ((Ipv4Addr::UNSPECIFIED, port), (Ipv6Addr::UNSPECIFIED, port));
     // One socket is closed before the next is made: where IPv6 covers IPv4 too they would collide.
     // A machine without IPv6 cannot say anything about it.

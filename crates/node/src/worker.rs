@@ -267,7 +267,22 @@ impl Worker {
                 Next::Leave => return Next::Leave,
             }
         }
+        self.give_back_ports(now);
         next_step
+    }
+
+    /// A Pod that is over and stays in the API has no ports any more: others may ask for them.
+    fn give_back_ports(&self, now: Timestamp) {
+        if !self.is_over() || matches!(self.shim, Shim::Running { .. }) {
+            return;
+        }
+        // First on disk: the next node must not believe that they are still this Pod's.
+        match std::fs::remove_file(self.folder.ports()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(pod = self.name(), %error, "its ports stay its own");
+            }
+            _ => self.context.ports().release(&self.uid(), now),
+        }
     }
 
     fn decide(&mut self, now: Timestamp) -> Decision {
@@ -421,6 +436,8 @@ impl Worker {
         self.adopt().await;
         if matches!(self.shim, Shim::Ended) {
             tracing::warn!(pod = self.name(), "its shim ended unasked");
+            // What the next one is to be told is asked anew.
+            self.prepared.is_stale = true;
         }
     }
 

@@ -7,11 +7,11 @@ use std::ops::RangeInclusive;
 const EPHEMERAL: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 /// What Linux has there unless told otherwise.
 const USUAL_EPHEMERAL: RangeInclusive<u16> = 32_768..=60_999;
-const DEFAULT: RangeInclusive<u16> = 20_000..=29_999;
+const DEFAULT: RangeInclusive<u16> = 10_000..=19_999;
 
 #[derive(Debug, thiserror::Error)]
 pub enum RangeError {
-    #[error("{text:?} is not a range of ports such as 20000-29999")]
+    #[error("{text:?} is not a range of ports such as 10000-19999")]
     Malformed { text: String },
     #[error(
         "every port from {first} to {last} is one that the kernel gives to outgoing connections \
@@ -162,5 +162,8 @@ mod tests {
     fn this_machine_has_ports_to_draw() {
         let range = PortRange::here(None).expect("the usual range");
         assert!(range.len() > 1_000);
+        // Below what game servers are given by default, and above what services of a machine have.
+        assert!(range.contains(10_000) && range.contains(19_999));
+        assert!(!range.contains(9_999) && !range.contains(20_000));
     }
 }

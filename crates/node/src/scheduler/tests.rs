@@ -66,7 +66,12 @@ fn label(operator: &str, key: &str, values: &Value) -> Value {
 }
 
 fn port(port: i32, address: &str) -> Value {
-    let port = json!({"containerPort": 1, "hostPort": port, "protocol": "TCP", "hostIP": address});
+    port_by("TCP", port, address)
+}
+
+fn port_by(protocol: &str, port: i32, address: &str) -> Value {
+    let port =
+        json!({"containerPort": 1, "hostPort": port, "protocol": protocol, "hostIP": address});
     json!({"spec": {"containers": [{"name": "main", "ports": [port]}]}})
 }
 
@@ -257,6 +262,12 @@ fn requests_and_ports() {
             said("1 node(s) didn't have free ports for the requested pod ports"),
         ),
         (vec![placed("old", port(80, "127.0.0.1"))], port(80, "127.0.0.2"), fits()),
+        (vec![placed("old", port(80, ""))], port_by("UDP", 80, ""), fits()),
+        (
+            vec![placed("old", port_by("UDP", 80, ""))],
+            port_by("UDP", 80, ""),
+            said("1 node(s) didn't have free ports for the requested pod ports"),
+        ),
     ] {
         let outcome = schedule(&node("n1", &json!({})), &before, &[], &pod("p", &more));
         assert_eq!(outcome, expected, "{more}");

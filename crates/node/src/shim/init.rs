@@ -88,6 +88,8 @@ pub(super) fn run(
         history: History::default(),
         ending: None,
         buffer: vec![0; BUFFER_SIZE],
+        ready: Vec::new(),
+        polled: Vec::new(),
     };
     while !init.is_over() {
         init.tick().map_err(StartupError::doing("wait for anything to happen"))?;
@@ -118,6 +120,9 @@ struct Init {
     history: History,
     ending: Option<Shutdown>,
     buffer: Vec<u8>,
+    /// For each turn: what is ready, and what is polled.
+    ready: Vec<Source>,
+    polled: Vec<PollFd<'static>>,
 }
 
 /// The shim ends as soon as no process is left.
@@ -142,8 +147,11 @@ enum Source {
 
 impl Init {
     fn tick(&mut self) -> io::Result<()> {
+        let (mut ready, polled) =
+            (std::mem::take(&mut self.ready), std::mem::take(&mut self.polled));
+        self.polled = self.wait(&mut ready, polled)?;
         // Nothing is added to or removed from `runs` and `execs` before the indices are used up.
-        for source in self.wait()? {
+        for source in ready.drain(..) {
             match source {
                 Source::Signals => self.signals.clear(),
                 Source::Run(index, output) => self.runs[index].pump(output, &mut self.buffer),
@@ -158,6 +166,7 @@ impl Init {
                 }
             }
         }
+        self.ready = ready;
         self.reap();
         self.check_containers();
         self.check_execs();
@@ -168,36 +177,42 @@ impl Init {
         Ok(())
     }
 
-    /// Waits for anything. Containers and commands come first in what is ready.
-    fn wait(&self) -> io::Result<Vec<Source>> {
-        let mut sources = vec![Source::Signals];
-        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+    /// Waits for anything, and says what is ready. Containers and commands come first. The memory of
+    /// both lists is that of the turn before: a turn may be one datagram.
+    fn wait<'a>(
+        &'a self,
+        sources: &mut Vec<Source>,
+        polled: Vec<PollFd<'static>>,
+    ) -> io::Result<Vec<PollFd<'static>>> {
+        let mut fds: Vec<PollFd<'a>> = emptied(polled);
+        let mut add = |source: Source, fd: PollFd<'a>| {
+            sources.push(source);
+            fds.push(fd);
+        };
+        add(Source::Signals, PollFd::new(&self.signals, PollFlags::IN));
         for (index, run) in self.runs.iter().enumerate() {
             for (output, pipe) in run.pipes() {
-                sources.push(Source::Run(index, output));
-                fds.push(PollFd::from_borrowed_fd(pipe, PollFlags::IN));
+                add(Source::Run(index, output), PollFd::from_borrowed_fd(pipe, PollFlags::IN));
             }
         }
         for (index, exec) in self.execs.iter().enumerate() {
             if let Some(pipe) = exec.pipe() {
-                sources.push(Source::Exec(index));
-                fds.push(PollFd::from_borrowed_fd(pipe, PollFlags::IN));
+                add(Source::Exec(index), PollFd::from_borrowed_fd(pipe, PollFlags::IN));
             }
         }
         if let Some(lifeline) = &self.lifeline {
-            sources.push(Source::Lifeline);
             // Its end is told without being asked for; anything else is of no interest.
-            fds.push(PollFd::new(lifeline, PollFlags::empty()));
+            add(Source::Lifeline, PollFd::new(lifeline, PollFlags::empty()));
         }
-        sources.push(Source::Listener);
-        fds.push(PollFd::new(&self.listener, PollFlags::IN));
+        add(Source::Listener, PollFd::new(&self.listener, PollFlags::IN));
         for connection in &self.connections {
-            sources.push(Source::Connection(connection.id));
-            fds.push(PollFd::new(connection, connection.interest()));
+            let fd = PollFd::new(connection, connection.interest());
+            add(Source::Connection(connection.id), fd);
         }
-        for (ready, socket, interest) in self.network.iter().flat_map(Net::interests) {
-            sources.push(Source::Network(ready));
-            fds.push(PollFd::from_borrowed_fd(socket, interest));
+        if let Some(network) = &self.network {
+            network.interests(|ready, socket, interest| {
+                add(Source::Network(ready), PollFd::from_borrowed_fd(socket, interest));
+            });
         }
         let timeout =
             self.wake_at().map(|at| timespec(at.saturating_duration_since(Instant::now())));
@@ -205,12 +220,9 @@ impl Init {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let ready = fds.iter().map(|fd| !fd.revents().is_empty());
-        Ok(sources
-            .into_iter()
-            .zip(ready)
-            .filter_map(|(source, ready)| ready.then_some(source))
-            .collect())
+        let mut ready = fds.iter().map(|fd| !fd.revents().is_empty());
+        sources.retain(|_| ready.next().unwrap_or(false));
+        Ok(emptied(fds))
     }
 
     /// When something is to be done although nothing came. Never, in a quiet Pod.
@@ -412,9 +424,30 @@ fn one_and_others(runs: &mut [Run], index: usize) -> (&mut Run, Vec<&ProcessMark
     (run, others.map(|run| &run.marks).collect())
 }
 
+/// A list without anything in it, in the memory of another.
+fn emptied<'a>(mut fds: Vec<PollFd<'_>>) -> Vec<PollFd<'a>> {
+    fds.clear();
+    fds.into_iter().map(|_| -> PollFd<'a> { unreachable!("nothing is in it") }).collect()
+}
+
 fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
         tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_has_the_memory_of_the_turn_before() {
+        let stdin = std::io::stdin();
+        let mut fds = Vec::with_capacity(100);
+        fds.push(PollFd::new(&stdin, PollFlags::IN));
+        let memory = fds.as_ptr().addr();
+        let again: Vec<PollFd<'static>> = emptied(fds);
+        assert_eq!((again.len(), again.capacity(), again.as_ptr().addr()), (0, 100, memory));
     }
 }

@@ -6,21 +6,24 @@
 //! | `namespace` | the namespace, and sockets in it |
 //! | `netlink` | what the kernel is told about it |
 //! | `policy` | where connections may lead; pure |
-//! | `stream`, `datagram` | what is moved: TCP, UDP |
-//! | `resolver` | who resolves names |
+//! | `stream` | what is moved by TCP |
+//! | `flow` | by UDP, at ports that lead into the Pod |
+//! | `question`, `resolver` | what the Pod asks about names, and whom |
 //!
 //! Inside there is `lo` and nothing else. Every TCP connection that leaves the Pod is redirected to
 //! a socket of the shim's, which connects to where it was meant for, if that may be; so are
-//! questions about names. From outside, ports that are asked for lead in, and a node that dials is
-//! given a socket of the namespace that connects to the Pod. Other UDP and ICMP do not pass.
+//! questions about names. From outside, ports that are asked for lead in by TCP and by UDP, answers
+//! lead back, and a node that dials is given a socket of the namespace that connects to the Pod. UDP
+//! that the Pod begins itself, and ICMP, do not pass.
 //!
 //! The shim does this itself, in its one loop: it outlives the node and ends with the Pod, and no
 //! process of the Pod can signal or trace it. What a Pod can make it hold is bounded here.
 
-mod datagram;
+mod flow;
 mod namespace;
 mod netlink;
 mod policy;
+mod question;
 pub(super) mod resolver;
 mod stream;
 
@@ -37,9 +40,10 @@ use rustix::net::{
 
 use crate::shim::log_line::log_line;
 use crate::shim::protocol::{Forward, OwnNetwork, Transport};
-use datagram::Datagrams;
+use flow::{FlowLimits, Flows};
 use namespace::Namespace;
 use policy::Route;
+use question::Questions;
 use stream::Stream;
 
 pub(super) use namespace::{NamespaceChild, enter};
@@ -53,9 +57,10 @@ const RESOLVER: (Ipv4Addr, u16) = (Ipv4Addr::new(169, 254, 0, 53), 53);
 
 /// Connections that pass at one time, in each direction. Others wait to be taken.
 const MAX_STREAMS: usize = 192;
-/// Peers of one UDP port.
-const MAX_PEERS_PER_PORT: usize = 64;
-const PEER_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Peers of all UDP ports of a Pod. A flow lasts for two minutes of silence, as routers keep theirs at
+/// least (RFC 4787): a peer that is taken for another loses its game.
+const FLOW_LIMITS: FlowLimits =
+    FlowLimits { flows: 512, idle: Duration::from_secs(120), yields_after: Duration::from_secs(1) };
 /// Questions about names at one time.
 const MAX_DNS_QUERIES: usize = 64;
 const DNS_QUERY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,7 +82,7 @@ pub(super) enum ReadySocket {
     Outgoing(usize),
     Questions,
     Incoming(usize),
-    Datagrams(usize),
+    Flows,
     Stream(u64),
 }
 
@@ -85,11 +90,12 @@ pub(super) enum ReadySocket {
 pub(super) struct Net {
     namespace: Namespace,
     settings: OwnNetwork,
-    questions: Option<Datagrams>,
+    questions: Option<Questions>,
     /// How many questions were asked.
     asked: usize,
     incoming: Vec<(OwnedFd, u16)>,
-    datagrams: Vec<(Datagrams, u16)>,
+    /// Where UDP ports lead in.
+    flows: Option<Flows>,
     streams: BTreeMap<u64, (Direction, Stream)>,
     next: u64,
 }
@@ -119,7 +125,7 @@ impl Net {
         match &mut namespace.outgoing {
             Ok(outgoing) => {
                 let socket = outgoing.questions.try_clone().map_err(NetworkError::Namespace)?;
-                questions = Some(Datagrams::asking(socket, MAX_DNS_QUERIES, DNS_QUERY_TIMEOUT));
+                questions = Some(Questions::new(socket));
             }
             Err(why) => log_line(format_args!("nothing leads out of the Pod's network: {why}")),
         }
@@ -129,7 +135,7 @@ impl Net {
             questions,
             asked: 0,
             incoming: Vec::new(),
-            datagrams: Vec::new(),
+            flows: None,
             streams: BTreeMap::new(),
             next: 0,
         };
@@ -148,8 +154,11 @@ impl Net {
             }
             Transport::Udp => {
                 let socket = namespace::bound(listen, SocketType::DGRAM).map_err(failed)?;
-                let datagrams = Datagrams::serving(socket, MAX_PEERS_PER_PORT, PEER_IDLE_TIMEOUT);
-                self.datagrams.push((datagrams, port));
+                let flows = match &mut self.flows {
+                    Some(flows) => flows,
+                    none => none.insert(Flows::new(FLOW_LIMITS).map_err(failed)?),
+                };
+                flows.add_port(socket, port).map_err(failed)?;
             }
         }
         Ok(())
@@ -170,49 +179,49 @@ impl Net {
         self.namespace.connect(port)
     }
 
-    /// What to poll.
-    pub(super) fn interests(&self) -> Vec<(ReadySocket, BorrowedFd<'_>, PollFlags)> {
-        let mut all = Vec::new();
+    /// What to poll: each is given to `add`, and no list is made of them.
+    pub(super) fn interests<'a>(
+        &'a self,
+        mut add: impl FnMut(ReadySocket, BorrowedFd<'a>, PollFlags),
+    ) {
         if self.has_room(Direction::Out)
             && let Ok(outgoing) = &self.namespace.outgoing
         {
             for (index, socket) in outgoing.connections.iter().enumerate() {
-                all.push((ReadySocket::Outgoing(index), socket.as_fd(), PollFlags::IN));
+                add(ReadySocket::Outgoing(index), socket.as_fd(), PollFlags::IN);
             }
         }
         if self.has_room(Direction::In) {
             for (index, (socket, _)) in self.incoming.iter().enumerate() {
-                all.push((ReadySocket::Incoming(index), socket.as_fd(), PollFlags::IN));
+                add(ReadySocket::Incoming(index), socket.as_fd(), PollFlags::IN);
             }
         }
-        if let Some(questions) = &self.questions {
-            all.extend(questions.sockets().map(|fd| (ReadySocket::Questions, fd, PollFlags::IN)));
+        for socket in self.questions.iter().flat_map(Questions::sockets) {
+            add(ReadySocket::Questions, socket, PollFlags::IN);
         }
-        for (index, (datagrams, _)) in self.datagrams.iter().enumerate() {
-            let sockets = datagrams.sockets();
-            all.extend(sockets.map(|fd| (ReadySocket::Datagrams(index), fd, PollFlags::IN)));
+        if let Some(flows) = &self.flows {
+            add(ReadySocket::Flows, flows.ready(), PollFlags::IN);
         }
         for (id, (_, stream)) in &self.streams {
-            all.extend(
-                stream.interests().map(|(_, fd, flags)| (ReadySocket::Stream(*id), fd, flags)),
-            );
+            for (_, socket, flags) in stream.interests() {
+                add(ReadySocket::Stream(*id), socket, flags);
+            }
         }
-        all
     }
 
     pub(super) fn wake_at(&self) -> Option<Instant> {
-        let questions = self.questions.iter().filter_map(Datagrams::wake_at);
-        let datagrams = self.datagrams.iter().filter_map(|(datagrams, _)| datagrams.wake_at());
-        questions.chain(datagrams).min()
+        let questions = self.questions.as_ref().and_then(Questions::wake_at);
+        let flows = self.flows.as_ref().and_then(Flows::wake_at);
+        questions.into_iter().chain(flows).min()
     }
 
     /// Peers and questions whose time is over are forgotten.
     pub(super) fn expire(&mut self, now: Instant, buffer: &mut [u8]) {
-        if self.wake_at().is_some_and(|at| at <= now) {
+        if self.questions.as_ref().and_then(Questions::wake_at).is_some_and(|at| at <= now) {
             self.serve(ReadySocket::Questions, buffer);
-            for index in 0..self.datagrams.len() {
-                self.serve(ReadySocket::Datagrams(index), buffer);
-            }
+        }
+        if let Some(flows) = &mut self.flows {
+            flows.expire(now);
         }
     }
 
@@ -230,10 +239,10 @@ impl Net {
                     });
                 }
             }
-            ReadySocket::Datagrams(index) => {
-                let Self { datagrams, namespace, .. } = self;
-                if let Some((datagrams, port)) = datagrams.get_mut(index) {
-                    datagrams.pump(buffer, || namespace.send_to(*port).ok());
+            ReadySocket::Flows => {
+                let Self { flows, namespace, .. } = self;
+                if let Some(flows) = flows {
+                    flows.pump(Instant::now(), || namespace.datagram_socket());
                 }
             }
             ReadySocket::Stream(id) => {

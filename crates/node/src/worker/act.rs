@@ -14,16 +14,18 @@ use kube::api::{Api, DeleteParams, Preconditions};
 use crate::cgroup::{ContainerGroup, Limits};
 use crate::dial::PodRoute;
 use crate::event::{self, EventType};
-use crate::lifecycle::Action;
+use crate::lifecycle::{Action, Preparation};
 use crate::lifeline::Lifeline;
 use crate::orphan;
 use crate::plan::resource;
 use crate::plan::{self, PlanError, PlanInputs};
-use crate::port;
+use crate::port::{self, PortError};
 use crate::private;
 use crate::probe::{Access, ContainerProbes, Notice, PodPorts, ProbeTarget, PublishedState};
-use crate::shim::handle::{CommandError, Handle};
-use crate::shim::protocol::{Confinement, Network, OwnNetwork, Refusal, ShimConfig, Start};
+use crate::shim::handle::{CommandError, Handle, LaunchError};
+use crate::shim::protocol::{
+    Confinement, Network, OwnNetwork, Reachable, Refusal, ShimConfig, Start,
+};
 
 use super::stop::{Run, Stopping};
 use super::{Next, RunningProbes, Shim, Worker, containers, launched_at};
@@ -55,15 +57,14 @@ impl Worker {
         let Ok(_turn) = context.launches.acquire().await else { return Next::Wait };
         let shim_config = self.shim_config(confinement);
         let lifeline = context.lifeline.as_ref().map(Lifeline::for_shim);
-        let launched = match lifeline.transpose() {
-            Ok(lifeline) => {
-                Handle::launch(&context.config.program, &self.folder, &shim_config, lifeline)
-                    .await
-                    .map_err(|error| error.to_string())
+        let lifeline = match lifeline.transpose() {
+            Ok(lifeline) => lifeline,
+            Err(error) => {
+                return self.launch_failed(&format!("cannot share the lifeline: {error}"), now);
             }
-            Err(error) => Err(format!("cannot share the lifeline: {error}")),
         };
-        match launched {
+        let program = &context.config.program;
+        match Handle::launch(program, &self.folder, &shim_config, lifeline).await {
             Ok((handle, ended)) => {
                 self.launch.succeeded();
                 let since = launched_at(&self.folder).unwrap_or(now);
@@ -71,12 +72,29 @@ impl Worker {
                 Next::Again
             }
             Err(error) => {
-                let message = format!("Failed to create pod sandbox: {error}");
-                self.emit_event(EventType::Warning, "FailedCreatePodSandBox", &message);
-                self.launch.failed(now);
-                Next::Wait
+                // Only of one that has ended is it sure that it does not have the port itself.
+                let has_ended = matches!(error, LaunchError::Failed { .. });
+                match self.taken_port().filter(|_| has_ended) {
+                    Some(taken) => self.refuse_for_port(&taken),
+                    None => self.launch_failed(&error.to_string(), now),
+                }
             }
         }
+    }
+
+    fn launch_failed(&mut self, why: &str, now: Timestamp) -> Next {
+        let message = format!("Failed to create pod sandbox: {why}");
+        self.emit_event(EventType::Warning, "FailedCreatePodSandBox", &message);
+        self.launch.failed(now);
+        Next::Wait
+    }
+
+    /// Somebody else took a port of the Pod's since it was given.
+    fn refuse_for_port(&mut self, taken: &PortError) -> Next {
+        let (reason, message) = (port::TAKEN_REASON, taken.to_string());
+        self.emit_event(EventType::Warning, reason, &message);
+        self.prepared.preparation = Preparation::Refused { reason, message };
+        Next::Again
     }
 
     fn shim_config(&self, confinement: Confinement) -> ShimConfig {
@@ -96,14 +114,16 @@ impl Worker {
 
     fn network(&self) -> Network {
         let config = &self.context.config;
+        let reachable: Vec<Reachable> =
+            config.reachable.iter().chain(&self.prepared.services).copied().collect();
         if !self.has_own_network() {
             let api = config.api_server.as_ref().map(|(_, port)| *port);
-            let ports = port::allowed_tcp_ports(&self.prepared.listens, &config.reachable, api);
+            let ports = port::allowed_tcp_ports(&self.prepared.listens, &reachable, api);
             return Network::Machine { ports: Some(ports) };
         }
         Network::Own(OwnNetwork {
             forwards: self.prepared.forwards.clone(),
-            reachable: config.reachable.clone(),
+            reachable,
             resolvers: config.resolvers.clone(),
         })
     }

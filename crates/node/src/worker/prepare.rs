@@ -19,18 +19,18 @@ use crate::fields;
 use crate::lifecycle::Preparation;
 use crate::objects;
 use crate::plan::VolumeSource;
-use crate::port::{self, PortMap, PortRequest, Protocol};
+use crate::port::{self, PortError, PortMap, PortRequest, Protocol, ProtocolPort};
 use crate::private;
 use crate::shim;
-use crate::shim::protocol::{Confinement, Forward, Transport};
+use crate::shim::protocol::{Confinement, Forward, Reachable, Transport};
 use crate::volume::{Owner, VolumeRequest};
 
 use super::{Retry, Shim, Worker, containers};
 
 /// What is shown before anything was looked at.
 const CREATING: &str = "ContainerCreating";
-/// What the ports of one Pod can take at most, and much more.
-const PORTS_BYTES_MAX: u64 = 4 << 20;
+/// Each is a rule of the Pod's network.
+const MAX_SERVICES_PER_POD: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Prepared {
@@ -46,6 +46,8 @@ pub(super) struct Prepared {
     pub(super) forwards: Vec<Forward>,
     /// In the machine's network: those that it listens at by TCP.
     pub(super) listens: Vec<u16>,
+    /// What of this machine it may reach, and no other Pod.
+    pub(super) services: Vec<Reachable>,
     pub(super) volumes: BTreeMap<String, VolumeSource>,
     /// When a token is to be renewed.
     refresh: Option<Timestamp>,
@@ -68,6 +70,7 @@ impl Default for Prepared {
             published: PortMap::default(),
             forwards: Vec::new(),
             listens: Vec::new(),
+            services: Vec::new(),
             volumes: BTreeMap::new(),
             refresh: None,
             retry: Retry::default(),
@@ -78,7 +81,7 @@ impl Default for Prepared {
 impl Prepared {
     /// The annotation that tells which ports of the machine lead to the Pod, if any do.
     pub(super) fn ports_annotation(&self) -> Option<String> {
-        (!self.published.is_empty()).then(|| self.published.json())
+        (!self.published.is_empty()).then(|| self.published.annotation())
     }
 
     pub(super) fn next_check(&self) -> Option<Timestamp> {
@@ -94,6 +97,8 @@ impl Prepared {
 enum Obstacle {
     /// What it refers to is on its way here.
     Reading,
+    /// Somebody who is asked does not know yet, in words.
+    Unknown(&'static str),
     Waiting(String),
     /// One container refers to something that is not there.
     Configuration {
@@ -125,6 +130,11 @@ impl Worker {
                 let message = String::new();
                 Preparation::Waiting { container: None, reason: CREATING, message }
             }
+            Err(Obstacle::Unknown(what)) => {
+                self.prepared.retry.failed(now);
+                let message = what.to_owned();
+                Preparation::Waiting { container: None, reason: CREATING, message }
+            }
             Err(Obstacle::Waiting(message)) => {
                 self.prepared.retry.failed(now);
                 self.emit_event(EventType::Warning, "FailedMount", &message);
@@ -145,7 +155,7 @@ impl Worker {
     }
 
     /// A Pod that has ended, or is about to, needs nothing any more.
-    fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         let phase = self.pod.status.as_ref().and_then(|status| status.phase.as_deref());
         matches!(phase, Some("Succeeded" | "Failed"))
             || self.pod.metadata.deletion_timestamp.is_some()
@@ -159,6 +169,7 @@ impl Worker {
         if self.prepared.ports.is_none() {
             self.assign_ports(now)?;
         }
+        self.find_services()?;
         let context = self.context.clone();
         context.objects.set(&self.uid(), objects::references(&self.pod));
         if context.objects.are_loading(&self.uid()) {
@@ -249,7 +260,8 @@ impl Worker {
         }
         let config = &self.context.config;
         let (address, all) = (config.address, config.publish_ports);
-        let inside = requests.iter().map(|request| (request.key.clone(), request.port)).collect();
+        let own = |request: &PortRequest| ProtocolPort::new(request.protocol, request.port);
+        let inside = requests.iter().map(|request| (request.key.clone(), own(request))).collect();
         let wanted: Vec<PortRequest> =
             requests.into_iter().filter(|request| all || request.host_port.is_some()).collect();
         self.prepared.published = self.allocate_ports(&wanted, now)?;
@@ -273,27 +285,64 @@ impl Worker {
         requests: &[PortRequest],
         now: Timestamp,
     ) -> Result<PortMap, Obstacle> {
-        let waiting = |error: &dyn std::fmt::Display| Obstacle::Waiting(error.to_string());
         if requests.is_empty() {
             return Ok(PortMap::default());
         }
-        let (uid, file) = (self.uid(), self.folder.ports());
+        let uid = self.uid();
+        let had = port::record::read(&self.folder, requests);
+        let has_shim = matches!(self.shim, Shim::Running { .. });
+        // A shim that runs has the ports that its Pod asks for: they are in use by the Pod itself.
+        let is_free = |port: ProtocolPort| {
+            has_shim && requests.iter().any(|request| request.host() == Some(port))
+                || port::is_free(port)
+        };
         let mut ports = self.context.ports();
-        // The annotation says the same, but anybody who may create Pods can write it.
-        if let Ok(text) = private::read(&file, PORTS_BYTES_MAX)
-            && let Ok(text) = String::from_utf8(text)
-            && let Ok(known) = PortMap::parse(&text)
-        {
-            ports.restore(&uid, &known).map_err(|error| waiting(&error))?;
-            return Ok(known);
+        let drawn = had
+            .as_ref()
+            .map_or(Ok(()), |had| ports.restore(&uid, had))
+            .and_then(|()| ports.draw(&uid, requests, now, is_free));
+        let drawn = drawn.map_err(|error| match error {
+            PortError::InUse(_) => {
+                Obstacle::Refused { reason: port::TAKEN_REASON, message: error.to_string() }
+            }
+            error => Obstacle::Waiting(error.to_string()),
+        })?;
+        if had.as_ref() == Some(&drawn) {
+            return Ok(drawn);
         }
-        let drawn =
-            ports.draw(&uid, requests, now, port::is_free).map_err(|error| waiting(&error))?;
-        if let Err(error) = private::write(&file, drawn.json().as_bytes()) {
-            ports.release(&uid, now);
-            return Err(waiting(&format!("cannot note the Pod's ports: {error}")));
+        if let Err(error) = port::record::write(&self.folder, &drawn) {
+            if had.is_none() {
+                ports.release(&uid, now);
+            }
+            return Err(Obstacle::Waiting(format!("cannot note the Pod's ports: {error}")));
         }
         Ok(drawn)
+    }
+
+    /// A port of the machine that the Pod asks for by number, and that is in use although its shim does
+    /// not run.
+    pub(super) fn taken_port(&self) -> Option<PortError> {
+        let requests = port::requests(&self.pod).unwrap_or_default();
+        let mut asked = requests.iter().filter_map(PortRequest::host);
+        asked.find(|port| !port::is_free(*port)).map(PortError::InUse)
+    }
+
+    /// What of this machine the Pod alone may reach. A shim that runs was told when it was started.
+    fn find_services(&mut self) -> Result<(), Obstacle> {
+        let context = self.context.clone();
+        let Some(services) = &context.config.pod_services else { return Ok(()) };
+        if matches!(self.shim, Shim::Running { .. }) {
+            return Ok(());
+        }
+        let Some(own) = services.reachable(&self.pod) else {
+            return Err(Obstacle::Unknown("which services are the Pod's own is not known yet"));
+        };
+        if own.len() > MAX_SERVICES_PER_POD {
+            let message = format!("a Pod has at most {MAX_SERVICES_PER_POD} services of its own");
+            return Err(Obstacle::Refused { reason: "UnsupportedPod", message });
+        }
+        self.prepared.services = own.into_iter().map(Reachable::from).collect();
+        Ok(())
     }
 }
 

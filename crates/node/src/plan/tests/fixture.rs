@@ -11,7 +11,7 @@ use crate::folder::PodFolder;
 use crate::known::{Known, Lookup};
 use crate::plan::resource::Requests;
 use crate::plan::{PlanInputs, VolumeSource};
-use crate::port::PortMap;
+use crate::port::{PortMap, Protocol, ProtocolPort};
 
 /// A Pod of one container.
 pub(super) fn pod(container: &Value) -> Pod {
@@ -62,7 +62,10 @@ impl Default for Machine {
         Self {
             folder: PodFolder::new("/data/pods/uid-1"),
             host_ips: vec!["192.0.2.7".to_owned(), "2001:db8::7".to_owned()],
-            ports: [("http", 20_001), ("9090", 20_002)].into_iter().collect(),
+            ports: [("http", 20_001), ("9090", 20_002)]
+                .map(|(name, port)| (name, ProtocolPort::new(Protocol::Tcp, port)))
+                .into_iter()
+                .collect(),
             volumes,
         }
     }

@@ -95,12 +95,12 @@ impl Namespace {
         begin(take(&mut self.streams)?, port)
     }
 
-    /// A socket that sends to a UDP port of the Pod's.
-    pub(super) fn send_to(&mut self, port: u16) -> io::Result<OwnedFd> {
+    /// A UDP socket of the Pod's network.
+    pub(super) fn datagram_socket(&mut self) -> io::Result<OwnedFd> {
         if self.datagrams.is_empty() {
             self.datagrams = self.more(SocketType::DGRAM)?;
         }
-        begin(take(&mut self.datagrams)?, port)
+        take(&mut self.datagrams)
     }
 
     fn more(&self, kind: SocketType) -> io::Result<Vec<OwnedFd>> {
