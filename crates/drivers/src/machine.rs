@@ -5,6 +5,7 @@
 //! carries the uid of the Machine object. [`contract`] says the rest, as tests.
 
 pub mod contract;
+pub mod exec;
 pub mod fake;
 
 use std::fmt;

@@ -92,6 +92,11 @@ pub trait Channel: Send + Sync + fmt::Debug {
     /// One word for logs and status, e.g. `smtp`.
     fn name(&self) -> &'static str;
 
+    /// Whether it takes each notice to the person whom that names; else all go to one place, such as a chat.
+    fn is_addressed(&self) -> bool {
+        true
+    }
+
     /// One attempt. `Ok` means that somebody else has taken charge of the notice.
     fn send<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), SendError>>;
 }

@@ -138,6 +138,10 @@ impl Channel for Webhook {
         }
     }
 
+    fn is_addressed(&self) -> bool {
+        false
+    }
+
     fn send<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<(), SendError>> {
         Box::pin(self.post(notice))
     }
