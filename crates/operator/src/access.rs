@@ -498,6 +498,7 @@ impl ServedFamily for ServedAccess {
             link_handler: Some(Arc::new(SessionLinkHandler(self.0.service.clone()))),
             site: None,
             service: Some(service::router(self.0.service.clone())),
+            root_service: None,
             pages: Some(FamilyPages {
                 title: "Emergency permissions",
                 router: page::router(self.0.service.clone()),

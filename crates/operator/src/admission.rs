@@ -9,6 +9,7 @@
 
 mod access;
 mod configuration;
+mod game;
 mod group;
 mod hook;
 mod lab;
@@ -49,6 +50,7 @@ const FAMILIES: &[FamilyRules] = &[
     lab::rules,
     group::rules,
     access::rules,
+    game::rules,
     #[cfg(feature = "toy")]
     toy::rules,
 ];

@@ -10,11 +10,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use tokio::sync::watch;
 
@@ -23,6 +25,7 @@ use crate::access::authorizer::AccessAuthorizer;
 use crate::clock::Clock;
 use crate::driver::DriverFactory;
 use crate::frame::{Limits, Tasks, WatchSettings};
+use crate::game::{GameFamily, GameSetup};
 use crate::gateway::{ActivityCallback, Backends, ReportVerifier};
 use crate::group::{GroupFamily, Providers};
 use crate::installation_key::InstallationKeyError;
@@ -36,6 +39,7 @@ pub const FAMILIES: &[&dyn Family] = &[
     &LabFamily,
     &GroupFamily,
     &AccessFamily,
+    &GameFamily,
     #[cfg(feature = "toy")]
     &crate::toy::ToyFamily,
 ];
@@ -54,6 +58,8 @@ pub struct Setup {
     pub own_program: ProgramPath,
     /// The name of this process, where there may be other replicas.
     pub replica: Option<ReplicaName>,
+    /// How game servers run here.
+    pub game: GameSetup,
 }
 
 impl Debug for Setup {
@@ -132,6 +138,16 @@ pub trait ServedFamily: Debug + Send + Sync {
     fn authorizer(&self) -> Option<FamilyAuthorizer> {
         None
     }
+
+    /// What Pods of its own ask of it, who show a token of theirs: on every replica.
+    fn pod_service(&self) -> Option<axum::Router> {
+        None
+    }
+
+    /// The addresses of this machine that a Pod, and no other, may reach. Nothing, if that is not known yet.
+    fn addresses_for_pod(&self, _pod: &Pod) -> Option<Vec<SocketAddr>> {
+        Some(Vec::new())
+    }
 }
 
 /// What a family allows beyond RBAC.
@@ -159,6 +175,8 @@ pub struct FamilyWeb {
     /// What people ask of it by HTTP, if anything: mounted (nested) under `/api/<family>`, behind the
     /// authenticator, with a [`FamilyCaller`] in the extensions of every request.
     pub service: Option<axum::Router>,
+    /// The same at paths of its own, which programs know.
+    pub root_service: Option<axum::Router>,
     /// What people see of it in a browser, if anything.
     pub pages: Option<FamilyPages>,
 }
@@ -268,6 +286,19 @@ impl ServedFamilies {
     /// What they allow beyond RBAC, on every replica: at most one of them does.
     pub fn authorizer(&self) -> Option<FamilyAuthorizer> {
         self.0.iter().find_map(|family| family.authorizer())
+    }
+
+    /// The addresses of this machine that a Pod, and no other, may reach. Nothing, if that is not known yet.
+    pub fn addresses_for_pod(&self, pod: &Pod) -> Option<Vec<SocketAddr>> {
+        let all: Option<Vec<_>> =
+            self.0.iter().map(|family| family.addresses_for_pod(pod)).collect();
+        all.map(|addresses| addresses.concat())
+    }
+
+    /// What Pods of their own ask of them.
+    pub fn pod_service(&self) -> axum::Router {
+        let services = self.0.iter().filter_map(|family| family.pod_service());
+        services.fold(axum::Router::new(), axum::Router::merge)
     }
 
     /// What they bring to the listener for people.

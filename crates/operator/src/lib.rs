@@ -34,6 +34,7 @@ pub mod driver;
 pub mod event;
 pub mod family;
 pub mod frame;
+pub mod game;
 pub mod gateway;
 pub mod group;
 pub mod installation_key;

@@ -124,7 +124,9 @@ impl ChannelSecrets {
             let Some(reference) = reference else { continue };
             match read_secret(client, reference).await {
                 Ok(read) => *url = Some(read),
-                Err(problem) => broken.push(BrokenChannel { name, problem }),
+                Err(problem) => {
+                    broken.push(BrokenChannel { name, is_addressed: false, problem });
+                }
             }
         }
         (secrets, broken)
@@ -152,12 +154,18 @@ async fn read_secret(client: &Client, reference: &SecretKey) -> Result<String, S
 #[derive(Debug)]
 pub(crate) struct BrokenChannel {
     pub(crate) name: &'static str,
+    /// Whether it would take each notice to a person.
+    pub(crate) is_addressed: bool,
     pub(crate) problem: String,
 }
 
 impl Channel for BrokenChannel {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn is_addressed(&self) -> bool {
+        self.is_addressed
     }
 
     fn send<'a>(&'a self, _: &'a Notice) -> BoxFuture<'a, Result<(), SendError>> {

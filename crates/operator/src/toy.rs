@@ -151,6 +151,7 @@ impl ServedFamily for ServedToys {
             link_handler: None,
             site: None,
             service: None,
+            root_service: None,
             pages: None,
         })
     }

@@ -10,7 +10,8 @@
 //! It waits until a written status is confirmed, so a write that fails loses nothing; reports that
 //! come while it is being written stay for the next. An object is woken at once by its first use
 //! after a quiet time and when its deadline is near, otherwise at the next flush: one write per
-//! object and interval, however busy it is.
+//! object and interval, however busy it is. Each object has its own point of the interval, so that the
+//! writes of many do not come in one burst.
 //!
 //! **Bounds.** Objects that are quiet and written are forgotten at a flush. When [`MAX_TRACKED_OBJECTS`] wait
 //! all the same, reports of further objects collapse: each wakes its object at once, and the newest
@@ -25,12 +26,15 @@ use std::fmt;
 use std::hash::BuildHasher as _;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use jiff::{SignedDuration, Timestamp};
 use sojourn_core::activity::{ActivityReport, Source};
 use sojourn_core::key::Key;
-use tokio::time::MissedTickBehavior;
+use sojourn_core::spread::spread_over;
+use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use self::slot::{FlushResult, PendingReport, Slot};
 use crate::clock::Clock;
@@ -40,7 +44,9 @@ pub const MAX_TRACKED_OBJECTS: usize = 1_000_000;
 /// How often waiting objects are woken, unless told otherwise.
 pub const FLUSH_INTERVAL: SignedDuration = SignedDuration::from_secs(30);
 /// How many locks the objects are spread over: a flush holds one of them at a time.
-const SHARDS: usize = 256;
+const SHARDS: u16 = 256;
+/// An interval has so many steps; at each of them the same part of the shards is flushed.
+const FLUSH_STEPS: u16 = 32;
 /// The finest time that anybody reports.
 const TIME_RESOLUTION: SignedDuration = SignedDuration::from_millis(1);
 /// A deadline within this many intervals does not wait for a flush.
@@ -77,6 +83,8 @@ struct Shared {
     interval: SignedDuration,
     /// When the last flush was, in milliseconds: reports may be about times long ago.
     flushed: AtomicI64,
+    /// There is something to flush, after a time in which there was nothing.
+    first_kept: Notify,
     wake: Waker,
 }
 
@@ -87,7 +95,7 @@ struct Shard {
     collapsed: Mutex<Option<PendingReport>>,
 }
 
-/// Slots by key. The hash of a key also chooses the shard, so it is made once and passed on.
+/// Slots by key.
 type Slots = HashTable<TrackedObject>;
 
 struct TrackedObject {
@@ -109,12 +117,13 @@ impl Tracker {
 
     fn bounded(interval: SignedDuration, wake: Waker, max_kept: usize) -> Self {
         Self(Arc::new(Shared {
-            shards: std::iter::repeat_with(Shard::default).take(SHARDS).collect(),
+            shards: std::iter::repeat_with(Shard::default).take(usize::from(SHARDS)).collect(),
             hasher: DefaultHashBuilder::default(),
             kept: AtomicUsize::new(0),
             max_kept,
             interval,
             flushed: AtomicI64::new(i64::MIN),
+            first_kept: Notify::new(),
             wake,
         }))
     }
@@ -209,39 +218,68 @@ impl Tracker {
         }
     }
 
-    /// Wakes whatever waits, and forgets what is quiet. [`run`](Self::run) calls it every interval.
+    /// Wakes whatever waits, and forgets what is quiet.
     pub fn flush(&self, now: Timestamp) {
-        self.0.flushed.store(now.as_millisecond(), Ordering::Relaxed);
-        let mut waiting = Vec::new();
         for shard in &self.0.shards {
-            let mut dropped = 0;
-            shard.slots_mut().retain(|TrackedObject { key, slot, .. }| {
-                let keep = match slot.flush() {
-                    FlushResult::Waiting => {
-                        waiting.push(key.clone());
-                        true
-                    }
-                    FlushResult::Recent => true,
-                    // A handle still refers to the slot and may report.
-                    FlushResult::Quiet => Arc::strong_count(slot) > 1,
-                };
-                dropped += usize::from(!keep);
-                keep
-            });
-            self.0.kept.fetch_sub(dropped, Ordering::Relaxed);
-            for key in waiting.drain(..) {
+            for key in self.flush_shard(shard, now) {
                 (self.0.wake)(&key);
             }
         }
     }
 
-    /// Flushes every interval, for ever.
+    /// Forgets what is quiet in a shard; what waits in it is to be woken.
+    fn flush_shard(&self, shard: &Shard, now: Timestamp) -> Vec<Key> {
+        self.0.flushed.store(now.as_millisecond(), Ordering::Relaxed);
+        let (mut waiting, mut dropped) = (Vec::new(), 0);
+        shard.slots_mut().retain(|TrackedObject { key, slot, .. }| {
+            let keep = match slot.flush() {
+                FlushResult::Waiting => {
+                    waiting.push(key.clone());
+                    true
+                }
+                FlushResult::Recent => true,
+                // A handle still refers to the slot and may report.
+                FlushResult::Quiet => Arc::strong_count(slot) > 1,
+            };
+            dropped += usize::from(!keep);
+            keep
+        });
+        self.0.kept.fetch_sub(dropped, Ordering::Relaxed);
+        waiting
+    }
+
+    /// Flushes every object once an interval, each always at the same point of it, for ever. Nothing is done while there is
+    /// nothing to flush.
     pub async fn run(&self, clock: Arc<dyn Clock>) {
-        let mut ticks = tokio::time::interval(period(self.0.interval));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        loop {
-            ticks.tick().await;
-            self.flush(clock.now());
+        let share = period(self.0.interval) / u32::from(FLUSH_STEPS);
+        let mut at = Instant::now();
+        for step in (0..FLUSH_STEPS).cycle() {
+            if self.kept() == 0 {
+                self.0.first_kept.notified().await;
+                // Whatever is reported from now on is compared with this time.
+                self.0.flushed.store(clock.now().as_millisecond(), Ordering::Relaxed);
+                // Of the steps that were left out nobody waited for one.
+                at = at.max(Instant::now());
+            }
+            at += share;
+            tokio::time::sleep_until(at).await;
+            self.flush_step(step, &*clock, at, share).await;
+        }
+    }
+
+    /// Flushes the shards of a step, and wakes what waits in them one after the other, so that the writes of many objects do
+    /// not come at once.
+    async fn flush_step(&self, step: u16, clock: &dyn Clock, at: Instant, share: Duration) {
+        let shards = self.0.shards.iter().skip(usize::from(step)).step_by(usize::from(FLUSH_STEPS));
+        let mut waiting: Vec<Key> = Vec::new();
+        for shard in shards {
+            waiting.extend(self.flush_shard(shard, clock.now()));
+        }
+        waiting.sort_unstable();
+        let pause = share / u32::try_from(waiting.len()).unwrap_or(u32::MAX).max(1);
+        for (key, number) in waiting.iter().zip(0..) {
+            tokio::time::sleep_until(at + pause * number).await;
+            (self.0.wake)(key);
         }
     }
 
@@ -266,8 +304,8 @@ impl Tracker {
 
     fn shard(&self, key: &Key) -> (&Shard, u64) {
         let hash = self.0.hasher.hash_one(key);
-        // The middle bits of the hash choose the shard, because the table uses those at both ends.
-        let shard = usize::try_from((hash >> 24) % SHARDS as u64).unwrap_or(0);
+        // The shard says when an object is flushed, which is the same in every process.
+        let shard = spread_over(usize::from(SHARDS), &[&key.namespace, &key.name]);
         (&self.0.shards[shard], hash)
     }
 
@@ -295,7 +333,10 @@ impl Tracker {
         }
         let max = self.0.max_kept;
         let room = |kept: usize| (kept < max).then_some(kept + 1);
-        self.0.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
+        let kept = self.0.kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).ok()?;
+        if kept == 0 {
+            self.0.first_kept.notify_one();
+        }
         let slot = Arc::<Slot>::default();
         let kept = TrackedObject { hash, key: key.clone(), slot: Arc::clone(&slot) };
         slots.insert_unique(hash, kept, |kept| kept.hash);
@@ -353,7 +394,7 @@ impl Handle {
 }
 
 /// An interval as tokio wants it: not negative, not zero.
-pub(crate) fn period(interval: SignedDuration) -> std::time::Duration {
-    const MIN_PERIOD: std::time::Duration = std::time::Duration::from_millis(1);
-    std::time::Duration::try_from(interval).unwrap_or(MIN_PERIOD).max(MIN_PERIOD)
+pub(crate) fn period(interval: SignedDuration) -> Duration {
+    const MIN_PERIOD: Duration = Duration::from_millis(1);
+    Duration::try_from(interval).unwrap_or(MIN_PERIOD).max(MIN_PERIOD)
 }

@@ -39,7 +39,7 @@ use stall::WriteTimeout;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long open requests may go on after the listener was told to stop.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How many connections are open at a time; more wait until one ends.
+/// How many connections are open at a time, unless it is said; more wait until one ends.
 const CONNECTIONS: usize = 1024;
 /// A request's head: address, headers, cookies.
 const MAX_HEAD_BYTES: usize = 64 << 10;
@@ -91,7 +91,8 @@ impl Listener {
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let listener = Arc::new(listener);
-        Ok(Bound { address, listener, tls: tls.map(TlsAcceptor::from) })
+        let tls = tls.map(TlsAcceptor::from);
+        Ok(Bound { address, listener, tls, connections: CONNECTIONS })
     }
 
     /// Takes an address and serves the router there.
@@ -111,16 +112,25 @@ pub struct Bound {
     address: SocketAddr,
     listener: Arc<TcpListener>,
     tls: Option<TlsAcceptor>,
+    connections: usize,
 }
 
 impl Bound {
+    /// So many connections are open at a time.
+    #[must_use]
+    pub const fn with_connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     pub fn serve(self, router: Router) -> Serving {
         let stop = watch::Sender::new(false);
-        let accept = Accept { tls: self.tls, router, stop: stop.subscribe() };
+        let Self { tls, connections: limit, .. } = self;
+        let accept = Accept { tls, router, limit, stop: stop.subscribe() };
         let accepting = tokio::spawn(accept.run(self.listener));
         Serving { address: self.address, stop, accepting }
     }
@@ -164,6 +174,7 @@ impl Drop for Serving {
 struct Accept {
     tls: Option<TlsAcceptor>,
     router: Router,
+    limit: usize,
     stop: watch::Receiver<bool>,
 }
 
@@ -174,7 +185,7 @@ impl Accept {
             let accepted = tokio::select! {
                 _ = self.stop.wait_for(|stop| *stop) => break,
                 Some(_) = connections.join_next() => continue,
-                accepted = accept(&listener), if connections.len() < CONNECTIONS => accepted,
+                accepted = accept(&listener), if connections.len() < self.limit => accepted,
             };
             if let Some((stream, peer)) = accepted {
                 let tls = self.tls.clone();

@@ -1,8 +1,10 @@
 //! The caches of the family's objects with their indexes, and which sessions a watch event wakes.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, OnceLock};
 
+use hashbrown::DefaultHashBuilder;
 use jiff::SignedDuration;
 use kube::api::ListParams;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
@@ -28,9 +30,6 @@ const USE_DELAY: SignedDuration = SignedDuration::from_secs(10);
 /// Label of a session: a hash of its user, by which the sessions of one are listed.
 pub(super) const USER_LABEL: &str = "access.sojourn.dev/user";
 
-/// The cluster, user and group of a session.
-type Triple = (Arc<str>, Arc<str>, Arc<str>);
-
 /// Told of every change of a session: what it is now, if it is there.
 type SessionListener = Box<dyn Fn(&Key, Option<&BreakglassSession>) + Send + Sync>;
 
@@ -38,8 +37,11 @@ type SessionListener = Box<dyn Fn(&Key, Option<&BreakglassSession>) + Send + Syn
 pub(crate) struct AccessCaches {
     pub(crate) sessions: Cache<Read<BreakglassSession>>,
     pub(crate) escalations: Cache<Read<BreakglassEscalation>>,
-    of_triple: Index<Triple>,
-    of_user: Index<Arc<str>>,
+    /// By a hash of cluster, user and group, and by one of the user. Hashes are a fraction of the names; whoever is found
+    /// by one is compared.
+    of_triple: Index<u64>,
+    of_user: Index<u64>,
+    hasher: DefaultHashBuilder,
     queue: Arc<Queue>,
     listener: OnceLock<SessionListener>,
     /// Counts the changes of sessions, for whoever waits for one.
@@ -61,6 +63,7 @@ impl AccessCaches {
             escalations: Cache::default(),
             of_triple: Index::default(),
             of_user: Index::default(),
+            hasher: DefaultHashBuilder::default(),
             queue,
             listener: OnceLock::new(),
             changes: watch::Sender::new(0),
@@ -169,8 +172,9 @@ impl AccessCaches {
     /// Keeps the indexes, and tells whoever listens.
     fn note(&self, change: &Change<'_, Read<BreakglassSession>>) {
         let (before, now) = (readable(change.before), readable(change.now));
+        let triple = |session: &BreakglassSession| self.hasher.hash_one(triple(session));
         self.of_triple.update(change.key, before.map(triple), now.map(triple));
-        let user = |session: &BreakglassSession| Arc::from(session.spec.user.as_str());
+        let user = |session: &BreakglassSession| self.hasher.hash_one(session.spec.user.as_str());
         self.of_user.update(change.key, before.map(user), now.map(user));
         if let Some(listener) = self.listener.get() {
             listener(change.key, now);
@@ -202,7 +206,7 @@ impl AccessCaches {
     }
 
     fn wake_siblings(&self, key: &Key, session: &BreakglassSession) {
-        for sibling in self.of_triple.of(&triple(session)) {
+        for sibling in self.of_triple.of(&self.hasher.hash_one(triple(session))) {
             if sibling != *key {
                 self.queue.wake(&sibling);
             }
@@ -228,14 +232,17 @@ impl AccessCaches {
 
     /// The sessions of a user, each with its key.
     pub(crate) fn of_user(&self, user: &str) -> Vec<(Key, BreakglassSession)> {
-        let keys = self.of_user.of(user).into_iter();
-        keys.filter_map(|key| self.get(&key).map(|session| (key, session))).collect()
+        let keys = self.of_user.of(&self.hasher.hash_one(user)).into_iter();
+        let found = keys.filter_map(|key| self.get(&key).map(|session| (key, session)));
+        found.filter(|(_, session)| session.spec.user == user).collect()
     }
 
     /// The other sessions of the same cluster, user and group.
     pub(crate) fn siblings(&self, key: &Key, session: &BreakglassSession) -> Vec<Sibling> {
-        let keys = self.of_triple.of(&triple(session)).into_iter().filter(|one| one != key);
-        keys.filter_map(|key| self.get(&key)).map(|sibling| sibling_of(&sibling)).collect()
+        let keys = self.of_triple.of(&self.hasher.hash_one(triple(session))).into_iter();
+        let found = keys.filter(|one| one != key).filter_map(|key| self.get(&key));
+        let siblings = found.filter(|other| triple(other) == triple(session));
+        siblings.map(|sibling| sibling_of(&sibling)).collect()
     }
 
     /// The escalation that a session was made from, as it is now.
@@ -287,13 +294,10 @@ fn acted(of: &BreakglassSession) -> impl PartialEq + use<> {
     )
 }
 
-fn triple(session: &BreakglassSession) -> Triple {
+/// The cluster, user and group of a session.
+const fn triple(session: &BreakglassSession) -> (&str, &str, &str) {
     let spec = &session.spec;
-    (
-        Arc::from(spec.cluster.as_str()),
-        Arc::from(spec.user.as_str()),
-        Arc::from(spec.granted_group.as_str()),
-    )
+    (spec.cluster.as_str(), spec.user.as_str(), spec.granted_group.as_str())
 }
 
 const fn readable(read: Option<&Read<BreakglassSession>>) -> Option<&BreakglassSession> {

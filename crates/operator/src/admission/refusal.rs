@@ -44,6 +44,25 @@ pub(super) fn review_held(
     }
 }
 
+/// The same, with the reason for which only those may do it; the verb is of `resource`.
+pub(super) fn review_held_because(
+    request: &AdmissionRequest<DynamicObject>,
+    held: &[String],
+    resource: &str,
+    answer: Option<&LookupResult<bool>>,
+    why: impl FnOnce() -> String,
+) -> AdmissionResponse {
+    match answer {
+        Some(Ok(false)) if !held.is_empty() => {
+            let user = sender(request);
+            let message =
+                format!("{user} needs the verb `{HOLD}` on {resource} to do this: {}", why());
+            refuse(request, 403, "Forbidden", &causes(held, &message))
+        }
+        _ => review_held(request, held, answer),
+    }
+}
+
 /// Refuses what could not be found out.
 pub(super) fn unknown(
     request: &AdmissionRequest<DynamicObject>,

@@ -40,7 +40,7 @@ pub(super) fn removes_finalizer(
 }
 
 /// Whether the first has a finalizer that the second has not.
-pub(super) fn removes_finalizer_from(
+fn removes_finalizer_from(
     old: &Option<DynamicObject>,
     new: &Option<DynamicObject>,
     finalizer: &str,
@@ -51,6 +51,20 @@ pub(super) fn removes_finalizer_from(
         finalizers.iter().any(|one| one == finalizer)
     };
     keeps(old) && !keeps(new)
+}
+
+/// Whether the request gives a finalizer that was not there.
+pub(super) fn gains_finalizer(request: &AdmissionRequest<DynamicObject>, finalizer: &str) -> bool {
+    removes_finalizer_from(&request.object, &request.old_object, finalizer)
+}
+
+/// What a deletion does with the object's dependents, if it says so.
+pub(super) fn propagation_policy(request: &AdmissionRequest<DynamicObject>) -> Option<&str> {
+    let options = &request.options.as_ref()?.0;
+    if options.get("orphanDependents").and_then(Value::as_bool) == Some(true) {
+        return Some("Orphan");
+    }
+    options.get("propagationPolicy").and_then(Value::as_str)
 }
 
 /// A part of the object, as it becomes and as it was.

@@ -16,6 +16,7 @@ use super::rule::Rule;
 use super::*;
 
 mod access;
+mod game;
 mod group;
 mod lab;
 mod owed;
@@ -321,6 +322,9 @@ fn a_cluster_is_told_to_ask_only_about_what_is_reviewed() {
             "breakglassescalations.admission.sojourn.dev",
             "breakglasssessions.admission.sojourn.dev",
             "session-status.admission.sojourn.dev",
+            "dedicatedgameservercollections.admission.sojourn.dev",
+            "dedicatedgameservers.admission.sojourn.dev",
+            "collection-deletion.admission.sojourn.dev",
         ]
     );
     for webhook in &all {

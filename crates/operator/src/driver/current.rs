@@ -100,7 +100,11 @@ impl Drivers {
             Ok(made) => channels.extend(made.into_iter().filter(|_| wanted)),
             Err(problem) if wanted => {
                 note("mail", problem.clone());
-                channels.push(Arc::new(BrokenChannel { name: "mail", problem }));
+                channels.push(Arc::new(BrokenChannel {
+                    name: "mail",
+                    is_addressed: true,
+                    problem,
+                }));
             }
             Err(_) => {}
         }

@@ -32,6 +32,14 @@ impl RequestError {
         }
     }
 
+    /// Whether a write that failed so may have taken effect all the same.
+    pub(crate) fn is_unclear(error: &kube::Error) -> bool {
+        match error {
+            kube::Error::Api(status) => status.code >= 500,
+            _ => true,
+        }
+    }
+
     pub(crate) fn class(&self) -> Class {
         match self {
             Self::Outdated { .. } | Self::Gone { .. } => Class::Outdated,

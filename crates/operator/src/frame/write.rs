@@ -46,6 +46,22 @@ where
         .map_err(|error| RequestError::of(what, error))
 }
 
+/// Changes the object, however it has changed since: for what replaces nothing that others write.
+pub(crate) async fn patch_any_version<K>(
+    api: &Api<K>,
+    (name, uid): (&str, &str),
+    mut change: Value,
+    what: &'static str,
+) -> Result<K, RequestError>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    change["metadata"]["uid"] = json!(uid);
+    api.patch(name, &PatchParams::default(), &Patch::Merge(&change))
+        .await
+        .map_err(|error| RequestError::of(what, error))
+}
+
 /// Deletes the object, if nobody changed it since. The answer is the object while a finalizer keeps it.
 pub(crate) async fn delete<K>(
     api: &Api<K>,

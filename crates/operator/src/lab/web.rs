@@ -128,6 +128,7 @@ impl ServedLab {
                 gateway_domain: replica.config.current().gateway.domain.clone(),
             }),
             service: None,
+            root_service: None,
             pages: None,
         }
     }

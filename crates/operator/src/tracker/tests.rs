@@ -322,10 +322,76 @@ async fn it_flushes_by_tokios_clock() {
     test.reconcile("a");
     test.tracker.record(&key("a"), source::GATEWAY, at(2), 1);
     test.woken();
-    tokio::time::sleep(std::time::Duration::from_secs(28)).await;
-    assert_eq!(test.woken(), [] as [&str; 0]);
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    tokio::time::sleep(std::time::Duration::from_secs(30)).await;
     assert_eq!(test.woken(), ["a"]);
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_woken_once_an_interval_however_busy_it_is() {
+    let test = TrackerTest::new();
+    let tracker = test.tracker.clone();
+    let clock = Arc::new(TokioClock(tokio::time::Instant::now()));
+    let task = tokio::spawn({
+        let clock = clock.clone();
+        async move { tracker.run(clock).await }
+    });
+    let second = std::time::Duration::from_secs(1);
+    // Nothing is there to be flushed for longer than an interval.
+    tokio::time::sleep(second * 40).await;
+    test.tracker.record(&key("a"), source::GATEWAY, clock.now(), 1);
+    assert_eq!(test.woken(), ["a"], "the first use");
+    test.reconcile("a");
+    let mut gaps = Vec::new();
+    let mut last = None;
+    for number in 0..300 {
+        test.tracker.record(&key("a"), source::GATEWAY, clock.now(), 1);
+        tokio::time::sleep(second).await;
+        for name in test.woken() {
+            test.reconcile(&name);
+            gaps.extend(last.map(|last| number - last));
+            last = Some(number);
+        }
+    }
+    assert!(gaps.len() == 9 && gaps.iter().all(|gap| *gap == 30), "{gaps:?}");
+    task.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_are_flushed_one_after_the_other_and_each_once_an_interval() {
+    const OBJECTS: usize = 2_000;
+    let test = TrackerTest::new();
+    let tracker = test.tracker.clone();
+    let clock = Arc::new(TokioClock(tokio::time::Instant::now()));
+    let task = tokio::spawn({
+        let clock = clock.clone();
+        async move { tracker.run(clock).await }
+    });
+    let use_all = || {
+        for number in 0..OBJECTS {
+            test.tracker.record(&key(&format!("o{number}")), source::GATEWAY, clock.now(), 1);
+        }
+    };
+    use_all();
+    let second = std::time::Duration::from_secs(1);
+    tokio::time::sleep(second * 31).await;
+    test.woken();
+    let mut all = Vec::new();
+    let mut busiest = 0;
+    for _ in 0..30 {
+        use_all();
+        tokio::time::sleep(second).await;
+        let woken = test.woken();
+        for name in &woken {
+            test.reconcile(name);
+        }
+        busiest = busiest.max(woken.len());
+        all.extend(woken);
+    }
+    assert!(busiest < OBJECTS / 10, "{busiest} in one second");
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), OBJECTS, "every one of them was flushed within an interval");
     task.abort();
 }
 

@@ -7,11 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use hashbrown::DefaultHashBuilder;
 use jiff::Timestamp;
-use sojourn_core::access::grant::{granted_until, must_store_first};
-use sojourn_core::access::session::{Session, SessionState, State, Terms};
+use sojourn_core::access::grant::Grant;
+use sojourn_core::access::session::{Session, SessionState, State};
 use sojourn_core::access::usage::Usage;
 use sojourn_core::key::Key;
-use sojourn_core::notice::Outbox;
 use sojourn_rbac::{Attributes, Policy, User};
 use tokio::sync::watch;
 
@@ -105,9 +104,7 @@ pub(super) struct IndexedSession {
     cluster: Box<str>,
     group: Box<str>,
     issuer: Option<Box<str>>,
-    terms: Terms,
-    /// As much of it as says until when it grants something.
-    state: SessionState,
+    grant: Grant,
     stored_use: Option<Timestamp>,
     last_use: Arc<LastUse>,
     /// As whom the policy is asked.
@@ -124,7 +121,7 @@ impl IndexedSession {
     /// Whether it has not ended, whatever has been written about that so far.
     pub(super) fn is_granted_at(&self, now: Timestamp) -> bool {
         let last_use = self.stored_use.max(self.last_use.get());
-        granted_until(&self.terms, &self.state, last_use).is_some_and(|until| now < until)
+        self.grant.until(last_use).is_some_and(|until| now < until)
     }
 
     pub(super) fn allows(&self, policy: &Policy, request: &Attributes<'_>) -> bool {
@@ -137,7 +134,7 @@ impl IndexedSession {
 
     /// Whether a use has to be on record before it is answered: nothing is yet, or by what is it would end soon.
     pub(super) fn is_near_deadline(&self, now: Timestamp) -> bool {
-        must_store_first(&self.terms, &self.state, self.stored_use, now)
+        self.grant.must_store_first(self.stored_use, now)
     }
 
     fn of(
@@ -153,15 +150,7 @@ impl IndexedSession {
             cluster: session.cluster.as_str().into(),
             group: group.as_str().into(),
             issuer: session.issuer.as_deref().map(Into::into),
-            terms: session.terms.clone(),
-            state: SessionState {
-                approvals: Vec::new(),
-                ended_by: None,
-                ended_because: None,
-                outbox: Outbox::default(),
-                upcoming: None,
-                ..state.clone()
-            },
+            grant: Grant::of(&session.terms, state),
             stored_use: usage.last_use(),
             last_use,
             subject: subject(&session.uid, group, group_prefixes),
@@ -175,8 +164,7 @@ impl IndexedSession {
             cluster: self.cluster.clone(),
             group: self.group.clone(),
             issuer: self.issuer.clone(),
-            terms: self.terms.clone(),
-            state: self.state.clone(),
+            grant: self.grant,
             stored_use: self.stored_use,
             last_use: self.last_use.clone(),
             subject: subject(&self.uid, &self.group, group_prefixes),
@@ -283,8 +271,8 @@ impl SessionIndex {
             by_user.remove(user);
             return;
         }
-        sessions
-            .sort_by(|a, b| (a.state.activated_at, &a.uid).cmp(&(b.state.activated_at, &b.uid)));
+        let order = |session: &IndexedSession| session.grant.activated_at();
+        sessions.sort_by(|a, b| (order(a), &a.uid).cmp(&(order(b), &b.uid)));
         by_user.insert(user.into(), sessions.into());
     }
 

@@ -20,8 +20,8 @@ use super::super::refusal::{
     causes, hold_permission, invalid, refuse, review_held, unasked, unknown,
 };
 use super::super::request::{
-    bad_times, changed, changed_marks, part, path_of, removes_finalizer, removes_finalizer_from,
-    sender, value,
+    bad_times, changed, changed_marks, gains_finalizer, part, path_of, removes_finalizer, sender,
+    value,
 };
 use super::super::rule::Rule;
 use super::super::webhook::expression;
@@ -208,8 +208,7 @@ fn removes_owed_finalizer(request: &AdmissionRequest<DynamicObject>) -> bool {
 
 /// Whether the request has the parts of an Instance deleted before it, although its data is owed.
 fn deletes_children_first(request: &AdmissionRequest<DynamicObject>) -> bool {
-    let gains =
-        |finalizer: &&str| removes_finalizer_from(&request.object, &request.old_object, finalizer);
+    let gains = |finalizer: &&str| gains_finalizer(request, finalizer);
     CHILDREN_FIRST_FINALIZERS.iter().any(gains) && is_owing(request.old_object.as_ref())
 }
 

@@ -2,12 +2,12 @@
 
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
-use serde_json::Value;
 use sojourn_api::name::VERSION;
 
 use super::super::hook::Hook;
 use super::super::lookup::{Lookup, LookupResult, Permission, maybe};
 use super::super::refusal::hold_permission;
+use super::super::request::propagation_policy;
 use super::super::rule::Rule;
 use super::INSTANCES;
 use super::owed::{is_owing, review_owed};
@@ -57,10 +57,7 @@ impl Rule for InstanceDeletionRule {
 /// An Instance is deleted with its parts first, or without them, although its data is owed: then there
 /// is nothing left to be handed in, or nobody can tell whose it is.
 fn children_first_deletion(request: &AdmissionRequest<DynamicObject>) -> Vec<String> {
-    let option = |name: &str| request.options.as_ref().and_then(|options| options.0.get(name));
-    let policy = option("propagationPolicy").and_then(Value::as_str);
-    let orphans = option("orphanDependents").and_then(Value::as_bool) == Some(true);
-    let children_first = orphans || matches!(policy, Some("Foreground" | "Orphan"));
+    let children_first = matches!(propagation_policy(request), Some("Foreground" | "Orphan"));
     let owed = children_first && is_owing(request.old_object.as_ref());
     owed.then(|| "propagationPolicy".to_owned()).into_iter().collect()
 }

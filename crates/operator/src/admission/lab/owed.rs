@@ -4,11 +4,10 @@ use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse};
 use sojourn_api::lab::Instance;
 use sojourn_api::lab::convert::needs_submission;
-use sojourn_api::name::shared::HOLD;
 
 use super::super::lookup::LookupResult;
-use super::super::refusal::{causes, refuse, review_held};
-use super::super::request::{sender, typed};
+use super::super::refusal::review_held_because;
+use super::super::request::typed;
 use super::INSTANCES;
 
 /// Whether the data of an Instance still has to be handed in. One that cannot be read may owe.
@@ -23,14 +22,6 @@ pub(super) fn review_owed(
     hold: Option<&LookupResult<bool>>,
     why: impl FnOnce() -> String,
 ) -> AdmissionResponse {
-    match hold {
-        Some(Ok(false)) if !paths.is_empty() => {
-            let user = sender(request);
-            let (_, resource) = INSTANCES;
-            let message =
-                format!("{user} needs the verb `{HOLD}` on {resource} to do this: {}", why());
-            refuse(request, 403, "Forbidden", &causes(paths, &message))
-        }
-        _ => review_held(request, paths, hold),
-    }
+    let (_, resource) = INSTANCES;
+    review_held_because(request, paths, resource, hold, why)
 }

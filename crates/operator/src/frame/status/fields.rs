@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use serde_json::{Map, Value};
 
@@ -15,6 +15,8 @@ const IDENTIFYING: [&str; 5] = ["id", "name", "environment", "series", "at"];
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     properties: BTreeMap<String, Self>,
+    /// What the values have, if this is a map.
+    values: Option<Box<Self>>,
     /// What the entries have, if this is a list.
     entries: Option<Box<Entries>>,
 }
@@ -38,6 +40,10 @@ impl Fields {
         let properties = schema.properties.iter().flatten();
         let properties: BTreeMap<_, _> =
             properties.map(|(name, schema)| (name.clone(), Self::of(schema))).collect();
+        let values = match &schema.additional_properties {
+            Some(JSONSchemaPropsOrBool::Schema(value)) => Some(Box::new(Self::of(value))),
+            Some(JSONSchemaPropsOrBool::Bool(_)) | None => None,
+        };
         let entries = match &schema.items {
             Some(JSONSchemaPropsOrArray::Schema(entry)) => {
                 let fields = Self::of(entry);
@@ -49,12 +55,16 @@ impl Fields {
             }
             Some(JSONSchemaPropsOrArray::Schemas(_)) | None => None,
         };
-        Self { properties, entries }
+        Self { properties, values, entries }
     }
 
     /// The value with every field that it does not have as null, which takes it away.
     pub(super) fn whole(&self, value: Value) -> Value {
         let Value::Object(mut fields) = value else { return value };
+        if let Some(values) = &self.values {
+            let whole = fields.into_iter().map(|(key, value)| (key, values.whole(value)));
+            return Value::Object(whole.collect());
+        }
         if self.properties.is_empty() {
             return Value::Object(fields);
         }
@@ -160,6 +170,22 @@ mod tests {
             list["x-kubernetes-list-map-keys"] = json!(map_keys);
         }
         json!({"properties": {"list": list, "word": text}})
+    }
+
+    #[test]
+    fn what_is_left_out_is_taken_away_also_from_the_values_of_a_map() {
+        let text = json!({"type": "string"});
+        let value = json!({"type": "object", "properties": {"a": text, "b": text}});
+        let map = json!({"type": "object", "additionalProperties": value});
+        let texts = json!({"type": "object", "additionalProperties": text});
+        let known = fields(json!({"properties": {"map": map, "texts": texts, "word": text}}));
+        let sent = json!({"map": {"one": {"a": "1"}, "two": {}}, "texts": {"x": "1"}});
+        let whole = json!({
+            "map": {"one": {"a": "1", "b": null}, "two": {"a": null, "b": null}},
+            "texts": {"x": "1"},
+            "word": null,
+        });
+        assert_eq!(known.whole(sent), whole);
     }
 
     #[test]

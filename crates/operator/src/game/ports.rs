@@ -1,0 +1,211 @@
+//! Which ports of nodes are whose. One pool for each node; a server that is on no node yet has its ports in the pool
+//! of the node that it most likely comes to, so that all of them are free somewhere.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+use std::sync::{Mutex, PoisonError};
+
+use sojourn_api::game::convert::Granted;
+use sojourn_core::game::port::{PortError, PortPool, PortRequest};
+
+/// Where servers are counted of which nobody knows the node. They may come to any, so their ports are free nowhere.
+const NO_NODE: &str = "";
+/// Where servers are counted that no node has room for: a node that is yet to come. No node has such a name.
+const NEW_NODE: &str = "+";
+
+/// The pools of all nodes.
+#[derive(Debug)]
+pub(crate) struct PortRegistry {
+    range: RangeInclusive<u16>,
+    pools: Mutex<Pools>,
+}
+
+#[derive(Debug, Default)]
+struct Pools {
+    nodes: BTreeMap<String, PortPool>,
+    /// In which pool a server, by its uid, has its ports.
+    of_server: HashMap<String, String>,
+}
+
+impl PortRegistry {
+    pub(crate) fn new(range: RangeInclusive<u16>) -> Self {
+        Self { range, pools: Mutex::default() }
+    }
+
+    /// Grants ports for a new server, all or none. Where nodes are added for Pods that wait, `beyond` grants such that no
+    /// node has, too.
+    pub(crate) fn grant(
+        &self,
+        uid: &str,
+        wanted: &[PortRequest],
+        nodes: &[String],
+        beyond: bool,
+    ) -> Result<Vec<u16>, PortError> {
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pools = self.lock();
+        let unplaced = pools.nodes.remove(NO_NODE);
+        let granted = self.grant_in(&mut pools, (uid, wanted), nodes, unplaced.as_ref(), beyond);
+        if let Some(unplaced) = unplaced {
+            pools.nodes.insert(NO_NODE.to_owned(), unplaced);
+        }
+        let (node, ports) = match granted {
+            // Nothing is known of any node yet.
+            Err(_) if nodes.is_empty() => {
+                (NO_NODE, pools.pool(NO_NODE, &self.range).grant(uid, wanted)?)
+            }
+            other => other?,
+        };
+        pools.of_server.insert(uid.to_owned(), node.to_owned());
+        Ok(ports)
+    }
+
+    fn grant_in<'a>(
+        &self,
+        pools: &mut Pools,
+        (uid, wanted): (&str, &[PortRequest]),
+        nodes: &'a [String],
+        unplaced: Option<&PortPool>,
+        beyond: bool,
+    ) -> Result<(&'a str, Vec<u16>), PortError> {
+        let mut failed = None;
+        // The one with the fewest servers first.
+        let mut order: Vec<(usize, &String)> =
+            nodes.iter().map(|node| (pools.servers_on(node), node)).collect();
+        order.sort_unstable();
+        for (_, node) in order {
+            match pools.pool(node, &self.range).grant_beside(uid, wanted, unplaced) {
+                Ok(ports) => return Ok((node, ports)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        if beyond && !nodes.is_empty() {
+            let ports = pools.pool(NEW_NODE, &self.range).grant_beside(uid, wanted, unplaced)?;
+            return Ok((NEW_NODE, ports));
+        }
+        let (from, to) = (*self.range.start(), *self.range.end());
+        Err(failed.unwrap_or(PortError::Exhausted { from, to, taken: 0 }))
+    }
+
+    /// A server has these ports, on this node if it is on one.
+    pub(crate) fn adopt(&self, uid: &str, node: Option<&str>, ports: &[Granted]) {
+        let mut pools = self.lock();
+        let known = pools.of_server.get(uid).cloned();
+        let node = node.map(str::to_owned).or_else(|| known.clone());
+        let node = node.unwrap_or_else(|| NO_NODE.to_owned());
+        if known.as_ref().is_some_and(|known| *known != node) {
+            pools.release(uid);
+        }
+        if ports.is_empty() {
+            return;
+        }
+        let pool = pools.pool(&node, &self.range);
+        for granted in ports {
+            if !pool.adopt(uid, granted.transport, granted.port) {
+                tracing::warn!(uid, node, port = granted.port, "two servers have the same port");
+            }
+        }
+        pools.of_server.insert(uid.to_owned(), node);
+    }
+
+    /// Somebody else on its node has one of its ports: none of them is granted again for now.
+    pub(crate) fn set_aside(&self, uid: &str) {
+        let mut pools = self.lock();
+        if let Some(node) = pools.of_server.remove(uid)
+            && let Some(pool) = pools.nodes.get_mut(&node)
+        {
+            pool.set_aside(uid);
+        }
+    }
+
+    /// A server is gone, and its Pod with it: its ports are free again.
+    pub(crate) fn release(&self, uid: &str) {
+        self.lock().release(uid);
+    }
+
+    /// A new server was named `uid` before it had one.
+    pub(crate) fn rename(&self, from: &str, to: &str, ports: &[Granted]) {
+        let node = self.lock().of_server.get(from).cloned();
+        self.release(from);
+        self.adopt(to, node.as_deref(), ports);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Pools> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pools {
+    fn pool(&mut self, node: &str, range: &RangeInclusive<u16>) -> &mut PortPool {
+        self.nodes.entry(node.to_owned()).or_insert_with(|| PortPool::new(range.clone()))
+    }
+
+    fn servers_on(&self, node: &str) -> usize {
+        self.nodes.get(node).map_or(0, PortPool::servers)
+    }
+
+    fn release(&mut self, uid: &str) {
+        if let Some(node) = self.of_server.remove(uid)
+            && let Some(pool) = self.nodes.get_mut(&node)
+        {
+            pool.release(uid);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sojourn_core::game::port::{PortPolicy, Transport};
+
+    use super::*;
+
+    const UDP: PortRequest = PortRequest { transport: Transport::Udp, policy: PortPolicy::Dynamic };
+
+    fn nodes(names: &[&str]) -> Vec<String> {
+        names.iter().map(ToString::to_string).collect()
+    }
+
+    // case: game A35, S56
+    #[test]
+    fn a_port_is_granted_once_on_each_node_and_beyond_only_where_nodes_are_added() {
+        let registry = PortRegistry::new(20_000..=20_001);
+        let both = nodes(&["a", "b"]);
+        let mut granted = Vec::new();
+        for uid in ["1", "2", "3", "4"] {
+            granted.extend(registry.grant(uid, &[UDP], &both, false).expect("free"));
+        }
+        granted.sort_unstable();
+        assert_eq!(granted, [20_000, 20_000, 20_001, 20_001], "each once on each node");
+        let full = registry.grant("5", &[UDP], &both, false).expect_err("nothing is free");
+        assert_eq!(full, PortError::Exhausted { from: 20_000, to: 20_001, taken: 2 });
+        registry.grant("5", &[UDP], &both, true).expect("a node comes for it");
+        registry.release("1");
+        registry.grant("6", &[UDP], &both, false).expect("what was released is free");
+    }
+
+    #[test]
+    fn the_ports_of_a_server_whose_node_nobody_knows_are_free_nowhere() {
+        let registry = PortRegistry::new(20_000..=20_001);
+        let has = [Granted { transport: Transport::Udp, port: 20_000 }];
+        registry.adopt("1", None, &has);
+        let ports = registry.grant("2", &[UDP], &nodes(&["a"]), false).expect("one is free");
+        assert_eq!(ports, [20_001]);
+        registry.grant("3", &[UDP], &nodes(&["a"]), false).expect_err("it may come there");
+        registry.adopt("1", Some("b"), &has);
+        registry.grant("3", &[UDP], &nodes(&["a"]), false).expect("it came to another");
+    }
+
+    #[test]
+    fn a_server_that_comes_to_another_node_has_its_port_there() {
+        let registry = PortRegistry::new(20_000..=20_000);
+        let port = registry.grant("1", &[UDP], &nodes(&["a"]), false).expect("free")[0];
+        let has = [Granted { transport: Transport::Udp, port }];
+        registry.adopt("1", Some("b"), &has);
+        registry.grant("2", &[UDP], &nodes(&["a"]), false).expect("it left this node");
+        registry.grant("3", &[UDP], &nodes(&["b"]), false).expect_err("it is there");
+        registry.rename("2", "2b", &has);
+        registry.release("2");
+        registry.grant("4", &[UDP], &nodes(&["a"]), false).expect_err("it has another name");
+    }
+}
