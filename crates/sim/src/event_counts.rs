@@ -56,6 +56,10 @@ event_counts! {
     drains: "drains",
     /// Machines that went, of a group that goes on.
     rotations: "rotations",
+    /// Servers, or seats of one, that somebody was given.
+    grants: "grants",
+    /// Servers whose processes crashed.
+    failures: "failures",
     /// Ends of an operator's process.
     kills: "kills",
     /// Another replica acts than the one that did.

@@ -7,6 +7,7 @@ use std::fmt::Debug;
 
 use crate::access::Access;
 use crate::event_counts::EventCounts;
+use crate::game::Game;
 use crate::group::Group;
 use crate::lab::Lab;
 use crate::outcome::SimulationOutcome;
@@ -16,6 +17,7 @@ pub const FAMILIES: &[&dyn SimulatedFamily] = &[
     &Lab,
     &Group,
     &Access,
+    &Game,
     #[cfg(feature = "toy")]
     &crate::toy::Toys,
 ];

@@ -21,7 +21,8 @@ use tokio::task::JoinSet;
 
 use crate::rng::Rng;
 
-const NODE: &str = "simulated";
+/// The node that Pods are bound to.
+pub(crate) const NODE: &str = "simulated";
 /// Attempts of a Job, the first one included, as its `backoffLimit` has it.
 const MAX_JOB_ATTEMPTS: u32 = 10;
 
@@ -375,7 +376,7 @@ fn settled<T>(written: Result<T, kube::Error>, what: &str) {
 }
 
 /// Writes the status of this Pod, and not of another by its name.
-async fn write_status(api: &Api<Pod>, pod: &Pod, status: Value) {
+pub(crate) async fn write_status(api: &Api<Pod>, pod: &Pod, status: Value) {
     let patch = Patch::Merge(json!({"metadata": {"uid": pod.uid()}, "status": status}));
     settled(
         api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await,

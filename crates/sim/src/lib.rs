@@ -29,6 +29,7 @@ pub mod event_counts;
 pub mod event_log;
 pub mod family;
 pub mod fault;
+pub mod game;
 pub mod group;
 pub mod kubelet;
 pub mod lab;

@@ -23,6 +23,7 @@ use sojourn_operator::clock::{Clock, VirtualClock};
 use sojourn_operator::driver::{DriverConfig, DriverFactory};
 use sojourn_operator::family::{ProgramPath, ServedFamily as _, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
+use sojourn_operator::game::GameSetup;
 use sojourn_operator::group::Providers;
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::notice::ChannelSecrets;
@@ -194,6 +195,7 @@ impl Surroundings {
                 reports: false,
                 public_url: Some(PUBLIC_URL.to_owned()),
             },
+            game: GameSetup::default(),
             own_program: ProgramPath("/sojourn".to_owned()),
             limits: Limits::default(),
             metrics: Metrics::default(),

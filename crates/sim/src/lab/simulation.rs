@@ -19,6 +19,7 @@ use sojourn_drivers::notify::fake::Received;
 use sojourn_operator::admission;
 use sojourn_operator::family::{ProgramPath, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks};
+use sojourn_operator::game::GameSetup;
 use sojourn_operator::group::Providers;
 use sojourn_operator::lab::{LeadingLab, ServedLab};
 use sojourn_operator::metrics::Metrics;
@@ -88,6 +89,7 @@ impl SimulationParts for Lab {
             watching: watch_settings(replica.long_watches),
             driver_factory: Arc::new(replica.drivers.clone()),
             web: WebService { gateway: true, ..WebService::default() },
+            game: GameSetup::default(),
             own_program: ProgramPath("/sojourn".to_owned()),
             limits: Limits::default(),
             metrics: Metrics::default(),

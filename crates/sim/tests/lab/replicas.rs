@@ -9,6 +9,7 @@ use sojourn_api::lab::status::ActivityStatus;
 use sojourn_core::lab::source;
 use sojourn_operator::family::{ProgramPath, ServedFamily as _, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
+use sojourn_operator::game::GameSetup;
 use sojourn_operator::gateway::Backend;
 use sojourn_operator::group::Providers;
 use sojourn_operator::lab::ServedLab;
@@ -44,6 +45,7 @@ impl Replica {
             driver_factory: Arc::new(simulation.drivers.clone()),
             providers: Providers::default(),
             web: WebService { gateway: true, ..WebService::default() },
+            game: GameSetup::default(),
             own_program: ProgramPath("/sojourn".to_owned()),
             replica: Some(ReplicaName::new(name)),
         };

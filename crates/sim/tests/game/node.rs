@@ -1,0 +1,53 @@
+//! Nodes: where players come to, and the ports that they come by.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use sojourn_sim::game::simulation::{ADDRESS, GameSimulation, Setting};
+
+use crate::fixture::{ARENA, MINUTE, available, condition, members, server, simulation};
+
+// case: game S14, S15
+#[tokio::test(start_paused = true)]
+async fn without_an_external_address_players_come_to_the_internal_one() {
+    let simulation = simulation(1, json!({})).await;
+    let status = server(&simulation, &members(&simulation)[0]);
+    assert_eq!(status.public_ip.as_deref(), Some(ADDRESS));
+    assert_eq!(status.node_name.as_deref(), Some("simulated"));
+    assert_eq!(status.ports.len(), 1);
+    simulation.assert_invariants();
+}
+
+// case: game S56
+#[tokio::test(start_paused = true)]
+async fn when_no_port_is_left_that_is_told_and_those_that_come_free_are_given() {
+    let simulation =
+        GameSimulation::new(Setting { ports: 20_000..=20_002, ..Setting::default() }).await;
+    simulation.make_collection(ARENA, 5, json!({})).await;
+    simulation
+        .until(10 * MINUTE, "three that can be played on", |checker| {
+            (checker.status(ARENA).available_replicas == 3).then_some(())
+        })
+        .await;
+    simulation.pass(30 * MINUTE).await;
+    let granted = condition(&simulation, "PortsGranted").expect("it is told");
+    assert_eq!((granted.status.as_str(), granted.reason.as_str()), ("False", "PortsExhausted"));
+    assert_eq!(simulation.faults.hot_objects().len(), 0);
+    let ports = |simulation: &GameSimulation| -> BTreeSet<i32> {
+        let names = members(simulation).into_iter();
+        names.flat_map(|name| server(simulation, &name).ports).map(|port| port.host_port).collect()
+    };
+    assert_eq!(ports(&simulation), BTreeSet::from([20_000, 20_001, 20_002]));
+    let first = members(&simulation).remove(0);
+    simulation.delete_server(&first).await;
+    simulation
+        .until(10 * MINUTE, "another in its place", |checker| {
+            (checker.created == 4 && checker.status(ARENA).available_replicas == 3).then_some(())
+        })
+        .await;
+    simulation.scale(ARENA, 3).await;
+    available(&simulation, 3).await;
+    simulation.pass(MINUTE).await;
+    assert!(condition(&simulation, "PortsGranted").is_none_or(|one| one.status == "True"));
+    simulation.assert_invariants();
+}
