@@ -2,6 +2,10 @@
 //! ([`crate::commands::command_line`]).
 
 mod drain_agent;
+mod game;
+mod game_server;
+mod provider_test;
+mod sdk;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -10,6 +14,10 @@ use clap::{Parser, Subcommand};
 use sojourn_node::shim::protocol::Reachable;
 
 pub(crate) use self::drain_agent::DrainAgent;
+pub(crate) use self::game::Game;
+pub(crate) use self::game_server::GameServer;
+pub(crate) use self::provider_test::ProviderTest;
+pub(crate) use self::sdk::Sdk;
 
 /// Where the API is served unless `--listen` says otherwise.
 pub(crate) const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7443);
@@ -59,8 +67,12 @@ pub(crate) enum Command {
     Backup(Backup),
     SshTracker(SshTracker),
     DrainAgent(DrainAgent),
+    ProviderTest(ProviderTest),
     #[command(hide = true)]
     Submit(Submit),
+    Sdk(Sdk),
+    #[command(hide = true)]
+    GameServer(GameServer),
 }
 
 /// Serve the API and run Pods until Ctrl-C.
@@ -103,11 +115,19 @@ pub(crate) struct Up {
     #[arg(long, value_name = "ADDR", conflicts_with = "no_controllers")]
     pub(crate) metrics: Option<SocketAddr>,
 
+    /// Folder with programs sojourn-provider-NAME, which make machines for the provider `exec`; only you
+    /// and root may be able to write there
+    #[arg(long, value_name = "DIR", conflicts_with = "no_controllers")]
+    pub(crate) providers: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) web: Web,
 
     #[command(flatten)]
     pub(crate) pods: Pods,
+
+    #[command(flatten)]
+    pub(crate) game: Game,
 }
 
 /// Where people come in.
@@ -141,7 +161,8 @@ pub(crate) struct Pods {
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) pods_resolver: Vec<SocketAddr>,
 
-    /// Ports of this machine that are given to Pods where they are [default: 20000-29999]
+    /// Ports of this machine that are drawn for Pods where one is needed; those of TCP and UDP are
+    /// apart [default: 10000-19999]
     #[arg(long, value_name = "FIRST-LAST")]
     pub(crate) pod_ports: Option<String>,
 
@@ -264,6 +285,18 @@ pub(crate) struct Operator {
     #[arg(long, value_name = "FILE", requires = "webhook")]
     pub(crate) authorize_client_ca: Option<PathBuf>,
 
+    /// Hear game servers here, through the sidecars in their Pods: plain on this machine, with TLS elsewhere
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) sdk: Option<SocketAddr>,
+
+    /// Certificate for it, in PEM, with the name of `sdk.url` in game.yaml; needed but on this machine
+    #[arg(long, value_name = "FILE", requires_all = ["sdk", "sdk_tls_key"])]
+    pub(crate) sdk_tls_cert: Option<PathBuf>,
+
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "sdk_tls_cert")]
+    pub(crate) sdk_tls_key: Option<PathBuf>,
+
     /// Serve metrics and health here, for everybody who can reach it
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<SocketAddr>,
@@ -272,9 +305,17 @@ pub(crate) struct Operator {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub(crate) leader_elect: bool,
 
-    /// The program that hands volumes in, as the Pods that do it find it
+    /// Folder with programs sojourn-provider-NAME, which make machines for the provider `exec`; only you
+    /// and root may be able to write there
+    #[arg(long, value_name = "DIR")]
+    pub(crate) providers: Option<PathBuf>,
+
+    /// This program, as the Pods that hand volumes in or hear game servers find it
     #[arg(long, value_name = "PATH", default_value = "sojourn")]
     pub(crate) submit_program: String,
+
+    #[command(flatten)]
+    pub(crate) game: Game,
 }
 
 /// How to reach the API.

@@ -11,14 +11,19 @@ mod drain_agent;
 mod families;
 mod family;
 mod family_commands;
+mod game_server;
 mod kubeconfig;
 mod node;
 mod open;
 mod operator;
 mod people;
 mod plan;
+mod pod_services;
 mod program;
+mod provider_test;
+mod providers;
 mod request;
+mod sdk;
 mod signals;
 mod submit;
 mod table;
@@ -59,7 +64,10 @@ pub(crate) fn run(matches: &ArgMatches, printer: Printer) -> Result<(), Failure>
         Command::Families(asked) => families::run(&asked),
         Command::SshTracker(tracker) => submit::track(tracker, printer),
         Command::DrainAgent(agent) => drain_agent::run(agent, printer),
+        Command::ProviderTest(test) => provider_test::run(&test, printer),
         Command::Submit(submit) => submit::run(submit, printer),
+        Command::Sdk(sdk) => sdk::run(&sdk, printer),
+        Command::GameServer(game_server) => game_server::run(&game_server, printer),
         Command::Backup(backup) => backup::run(backup, printer),
     }
 }

@@ -26,6 +26,7 @@ use sojourn_operator::clock::SystemClock;
 use sojourn_operator::driver::SystemDriverFactory;
 use sojourn_operator::family::{ProgramPath, ServedFamily, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
+use sojourn_operator::game::GameSetup;
 use sojourn_operator::group::Providers;
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::{Attributes, User};
@@ -108,6 +109,7 @@ async fn serve(url: &str, folder: &Path, plan: Plan) -> Result<()> {
         watching: WatchSettings::default(),
         driver_factory: Arc::new(SystemDriverFactory { dial: Arc::new(Direct) }),
         web: WebService::default(),
+        game: GameSetup::default(),
         own_program: ProgramPath("sojourn".to_owned()),
         limits: Limits::default(),
         metrics: Metrics::default(),

@@ -13,6 +13,7 @@ use sojourn_operator::clock::SystemClock;
 use sojourn_operator::driver::SystemDriverFactory;
 use sojourn_operator::family::{ProgramPath, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
+use sojourn_operator::game::GameSetup;
 use sojourn_operator::group::Providers;
 use sojourn_operator::lab::ServedLab;
 use sojourn_operator::metrics::Metrics;
@@ -126,6 +127,7 @@ async fn restart(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
         watching: WatchSettings::default(),
         driver_factory: Arc::new(SystemDriverFactory { dial: Arc::new(Direct) }),
         web: WebService { gateway: true, reports: true, public_url: Some(home.web_url()) },
+        game: GameSetup::default(),
         own_program: ProgramPath("sojourn".to_owned()),
         limits: Limits::default(),
         metrics: Metrics::default(),

@@ -20,6 +20,7 @@ use sojourn_operator::family::{
 };
 use sojourn_operator::frame::task::Ended;
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
+use sojourn_operator::game::GameSetup;
 use sojourn_operator::group::Providers;
 use sojourn_operator::installation_key::InstallationKeyError;
 use sojourn_operator::metrics::Metrics;
@@ -48,6 +49,8 @@ pub(super) fn setup(
     dial: Arc<dyn Dial>,
     metrics: Metrics,
     replica: Option<ReplicaName>,
+    game: GameSetup,
+    providers: Providers,
 ) -> Setup {
     Setup {
         clock: Arc::new(SystemClock),
@@ -55,10 +58,11 @@ pub(super) fn setup(
         limits: Limits::default(),
         metrics,
         driver_factory: Arc::new(SystemDriverFactory { dial }),
-        providers: Providers::default(),
+        providers,
         web,
         own_program,
         replica,
+        game,
     }
 }
 
@@ -74,6 +78,11 @@ impl Served {
         let mut tasks = Tasks::default();
         self.families.lead(client, &mut tasks).await.map_err(refused)?;
         Ok(Controllers { tasks })
+    }
+
+    /// All of them.
+    pub(super) fn families(&self) -> &ServedFamilies {
+        &self.families
     }
 
     /// What the families bring to the listener for people.

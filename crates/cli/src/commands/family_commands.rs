@@ -3,6 +3,7 @@
 //! a verb of that family ([`FamilyCommands::add_verbs`]). A new family adds its module and one line there.
 
 mod access;
+mod game;
 mod group;
 mod lab;
 mod status_lines;
@@ -11,6 +12,7 @@ mod toy;
 
 use std::collections::BTreeMap;
 
+use anyhow::anyhow;
 use clap::ArgMatches;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -25,7 +27,7 @@ use sojourn_api::name::shared;
 
 use super::connect::ApiContext;
 use crate::args::{Extend, Named};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
 pub(super) use self::status_lines::{StatusLines, or};
@@ -35,6 +37,7 @@ const FAMILIES: &[&dyn FamilyCommands] = &[
     &lab::LabCommands,
     &group::GroupCommands,
     &access::AccessCommands,
+    &game::GameCommands,
     #[cfg(feature = "toy")]
     &toy::ToyCommands,
 ];
@@ -223,6 +226,22 @@ async fn options<T: FamilyConfig>(api_context: &ApiContext) -> Option<T> {
     config::parse(&data.unwrap_or_else(BTreeMap::new)).ok()
 }
 
+/// The object, if it is of the kind that something can be done to.
+fn of_kind<K>(named: &Named, object: DynamicObject, example: &str, done: &str) -> Result<K, Failure>
+where
+    K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,
+{
+    let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+    if kind != K::kind(&()) {
+        let error = anyhow!("{named} is nothing that is {done}");
+        return Err(Failure::new(Exit::Usage, error, format!("Name one that is: {example}.")));
+    }
+    object.try_parse().map_err(|error| {
+        let error = anyhow::Error::from(error).context(format!("cannot read {named}"));
+        Failure::new(Exit::Negative, error, "Is this sojourn as new as the API's kinds?")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -272,6 +291,7 @@ mod tests {
             ("lab.sojourn.dev/v1alpha1", "lab"),
             ("group.sojourn.dev/v1alpha1", "group"),
             ("access.sojourn.dev/v1alpha1", "access"),
+            ("game.sojourn.dev/v1alpha1", "game"),
             ("newer.sojourn.dev/v1", "unknown"),
             ("v1", "unknown"),
         ] {

@@ -22,7 +22,8 @@ use sojourn_node::confine::Mode;
 use sojourn_node::folder::NodeFolder;
 use sojourn_node::shim::protocol::Reachable;
 use sojourn_node::{
-    Agent, Certified, Clients, Config, Controllers, Dialer, PodsOnStop, Serving, StartError,
+    Agent, Certified, Clients, Config, Controllers, Dialer, PodServices, PodsOnStop, Serving,
+    StartError,
 };
 use sojourn_rbac::User;
 use tokio::net::TcpStream;
@@ -53,16 +54,32 @@ pub(super) struct LocalNode {
     renewing: JoinHandle<()>,
 }
 
+/// Where the node of `sojourn up` is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NodePlace<'a> {
+    pub(super) data: &'a Path,
+    /// The folder that our own program is in; Pods find it there by its name.
+    pub(super) program: Option<&'a Path>,
+    pub(super) api: SocketAddr,
+    pub(super) web: Option<SocketAddr>,
+    /// Its Pods end with this process.
+    pub(super) ends_with_us: bool,
+}
+
 impl LocalNode {
     pub(super) async fn start(
         engine: &Engine,
         pods: &args::Pods,
-        data: &Path,
-        api: SocketAddr,
-        web: Option<SocketAddr>,
-        ends_with_us: bool,
+        place: NodePlace<'_>,
+        services: Arc<dyn PodServices>,
     ) -> Result<Self, Failure> {
+        let NodePlace { data, program, api, web, ends_with_us } = place;
         let mut config = config(LOCAL.to_owned(), data.join(FOLDER), pods)?;
+        config.exposed.extend(program.map(Path::to_owned));
+        // Last, so that it hides no program of the machine. A name with a colon cannot be in a PATH.
+        if let Some(program) = program.and_then(Path::to_str).filter(|path| !path.contains(':')) {
+            config.path = format!("{}:{program}", config.path);
+        }
         config.hidden.push(data.to_owned());
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
         let certified = certificate(engine, address)
@@ -73,6 +90,7 @@ impl LocalNode {
         config.api_server = Some((reached.ip().to_string(), reached.port()));
         config.reachable.extend([Some(api), web].into_iter().flatten().map(Reachable::from));
         config.pods_end_with_node = ends_with_us;
+        config.pod_services = Some(services);
         let claims = engine.client_named(controller("persistent-volume-binder"), "claim-binder");
         let clients = Clients {
             scheduler: engine.client_named(user("system:kube-scheduler"), "kube-scheduler"),

@@ -14,21 +14,23 @@ use rcgen::{CertificateParams, KeyPair};
 use sojourn_drivers::dial::Direct;
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::family::ProgramPath;
+use sojourn_operator::group::Providers;
 use sojourn_operator::leadership::{self, Candidate};
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::random::NoRandomness;
 use sojourn_operator::readiness::Readiness;
 use sojourn_operator::replica::ReplicaName;
 use sojourn_operator::retry::Retries;
-use sojourn_web::{BearerToken, Clients};
+use sojourn_web::{BearerToken, Bound, Clients, Listener};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::family::{self, Controllers, Served};
+use super::providers::ProviderPrograms;
 use super::signals::Signals;
 use super::web::{self, WebListener, WebServer};
 use super::webhook;
-use super::{client, connect};
+use super::{client, connect, descriptors};
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
@@ -45,12 +47,13 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
     let config = config(args.kubeconfig.as_deref()).await?;
     let client = client(&config)?;
     reach(&config, &client).await?;
+    let programs = ProviderPrograms::start(args.providers.as_deref(), printer)?;
     let metrics = Metrics::default();
     let retries = Retries::new(&metrics);
     // Whatever a review has to find out is asked once; there is no time to ask again.
     let (readiness, probing) = Readiness::new(client.clone(), &metrics);
     let probing = tokio::spawn(probing);
-    let webhook = webhook::serve(&args, &client, &readiness).await?;
+    let webhook = webhook::serve(&args, &client, &readiness, &programs.admission()).await?;
     let counting = match args.metrics {
         Some(address) => {
             let router = readiness.router();
@@ -62,6 +65,10 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
         Some(address) => Some(WebListener::bind(address, web_tls(&args, address)?).await?),
         None => None,
     };
+    let sdk_listener = match args.sdk {
+        Some(address) => Some(bind_sdk(&args, address).await?),
+        None => None,
+    };
     let replica_target = webhook.as_ref().map(webhook::Webhook::replica_target);
     let authorize_route = webhook.as_ref().map(webhook::Webhook::authorize_route);
     let replica = Replica {
@@ -71,8 +78,10 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
         retries,
         metrics,
         web_listener,
+        sdk_listener,
         replica_target,
         authorize_route,
+        providers: programs.providers(),
         printer,
     };
     let reason = replica.run(&mut signals).await;
@@ -80,14 +89,20 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
     if let Some(counting) = counting {
         counting.abort();
     }
-    let webhook = async {
-        match webhook {
-            Some(webhook) if !matches!(reason, StopReason::AtOnce) => webhook.stop().await,
-            Some(_) | None => {}
+    let at_once = matches!(reason, StopReason::AtOnce);
+    let stopping = async {
+        if at_once {
+            return;
         }
+        let webhook = async {
+            if let Some(webhook) = webhook {
+                webhook.stop().await;
+            }
+        };
+        tokio::join!(webhook, programs.stop());
     };
     tokio::select! {
-        () = webhook => {}
+        () = stopping => {}
         () = signals.requested() => {}
     }
     match reason {
@@ -107,10 +122,14 @@ struct Replica {
     metrics: Metrics,
     /// Every replica has it: who leads serves people, the others pass them on.
     web_listener: Option<WebListener>,
+    /// Where every replica hears game servers, whether it leads or not.
+    sdk_listener: Option<Bound>,
     /// Where it serves admission.
     replica_target: Option<webhook::ReplicaTarget>,
     /// Where it answers reviews of access, whether it leads or not.
     authorize_route: Option<webhook::AuthorizeRoute>,
+    /// Who makes machines, beside `pod`.
+    providers: Providers,
     printer: Printer,
 }
 
@@ -134,8 +153,10 @@ impl Replica {
         };
         let web = WebListener::service(self.web_listener.as_ref());
         let own_program = ProgramPath(self.args.submit_program.clone());
-        let setup =
-            family::setup(web, own_program, Arc::new(Direct), self.metrics.clone(), replica);
+        let game = self.args.game.setup(false);
+        let (dial, metrics) = (Arc::new(Direct), self.metrics.clone());
+        let providers = self.providers.clone();
+        let setup = family::setup(web, own_program, dial, metrics, replica, game, providers);
         let served = tokio::select! {
             () = signals.requested() => return StopReason::Wanted,
             served = Served::start(&client, &setup) => served,
@@ -147,12 +168,22 @@ impl Replica {
         if let (Some(route), Some(asked)) = (&self.authorize_route, served.authorizer()) {
             route.set(asked.webhook);
         }
+        let sdk = self.sdk_listener.clone().map(|bound| {
+            self.printer.field("sdk", bound.address());
+            bound.serve(served.families().pod_service())
+        });
         let reason = if self.args.leader_elect {
             self.run_elected(&mut served, signals).await.unwrap_or_else(StopReason::Broken)
         } else {
             leadership::act_alone(&self.metrics);
             self.lead(&mut served, client, std::future::pending(), signals).await
         };
+        // Dropped at the end, it ends at once: what was being said is said again.
+        if let (Some(sdk), StopReason::Wanted | StopReason::Lost | StopReason::Broken(_)) =
+            (sdk, &reason)
+        {
+            sdk.stop().await;
+        }
         match reason {
             StopReason::AtOnce => served.abandon().await,
             StopReason::Wanted | StopReason::Lost | StopReason::Broken(_) => served.stop().await,
@@ -406,22 +437,41 @@ pub(super) fn self_signed(names: Vec<String>) -> anyhow::Result<(String, String)
     Ok((certificate.pem(), key.serialize_pem()))
 }
 
+/// The listener for sidecars. There is one for each game server of a cluster.
+async fn bind_sdk(args: &args::Operator, address: SocketAddr) -> Result<Bound, Failure> {
+    let advice = "Give its certificate: --sdk-tls-cert FILE --sdk-tls-key FILE; or choose an address \
+                  of this machine.";
+    let tls = match (&args.sdk_tls_cert, &args.sdk_tls_key) {
+        (Some(certificate), Some(key)) => Some(tls_from(certificate, key, advice)?),
+        _ => None,
+    };
+    let bound = Listener::bind(address, tls).await;
+    let bound = bound.map_err(|error| Failure::unavailable(error, advice))?;
+    Ok(bound.with_connections(descriptors::connections()))
+}
+
+/// TLS with a certificate from files.
+fn tls_from(
+    certificate: &Path,
+    key: &Path,
+    advice: &str,
+) -> Result<Arc<rustls::ServerConfig>, Failure> {
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    read(certificate)
+        .and_then(|certificate| web::tls(&certificate, &read(key)?))
+        .map_err(|error| Failure::new(Exit::Usage, error, advice))
+}
+
 /// TLS with the given certificate; without one, with one of our own making, and on loopback none.
 fn web_tls(
     args: &args::Operator,
     address: SocketAddr,
 ) -> Result<Option<Arc<rustls::ServerConfig>>, Failure> {
     if let (Some(certificate), Some(key)) = (&args.web_tls_cert, &args.web_tls_key) {
-        let read = |path: &Path| {
-            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-        };
-        return read(certificate)
-            .and_then(|certificate| web::tls(&certificate, &read(key)?))
-            .map(Some)
-            .map_err(|error| {
-                let advice = "Give both as PEM: --web-tls-cert FILE --web-tls-key FILE.";
-                Failure::new(Exit::Usage, error, advice)
-            });
+        let advice = "Give both as PEM: --web-tls-cert FILE --web-tls-key FILE.";
+        return tls_from(certificate, key, advice).map(Some);
     }
     if address.ip().to_canonical().is_loopback() {
         return Ok(None);

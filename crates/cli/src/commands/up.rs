@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,6 +20,8 @@ use sojourn_drivers::dial::{Dial, Direct};
 use sojourn_node::PodsOnStop;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::family::ProgramPath;
+use sojourn_operator::game::GameSetup;
+use sojourn_operator::group::Providers;
 use sojourn_operator::leadership;
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::retry::Retries;
@@ -33,10 +35,12 @@ use super::data::{self, folder_failure, open_failure, quoted};
 use super::descriptors;
 use super::family::{self, Controllers, Served};
 use super::kubeconfig::{KubeconfigFile, no_randomness};
-use super::node::LocalNode;
+use super::node::{LocalNode, NodePlace};
 use super::operator::serve_metrics;
 use super::people::WEB_FILE;
+use super::pod_services::FamilyPodServices;
 use super::program::OwnProgram;
+use super::providers::ProviderPrograms;
 use super::signals::Signals;
 use super::web::{self, WebListener, WebServer};
 use crate::args::Up;
@@ -62,7 +66,8 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     // Signals that come while things are being started must find somebody who listens.
     let mut signals = Signals::listen()?;
     let data = if in_memory { None } else { Some(data::directory(up.data.clone())?) };
-    let admission = Admission::default();
+    let programs = ProviderPrograms::start(up.providers.as_deref(), printer)?;
+    let admission = Admission::new(&programs.admission());
     let config = data
         .clone()
         .map_or_else(Config::in_memory, Config::at)
@@ -94,15 +99,18 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     } else {
         Some(WebListener::bind(up.web.web, web_tls(&engine, &up)?).await?)
     };
+    let pod_services = Arc::new(FamilyPodServices::default());
+    if up.no_controllers {
+        pod_services.set_none();
+    }
     let node = if up.no_pods {
         None
     } else {
-        let folder = kubeconfig.folder();
-        let mut pods = up.pods.clone();
-        pods.expose.extend(program.folder().map(Path::to_owned));
+        let (data, program) = (kubeconfig.folder().path(), program.folder());
         let web = web_listener.as_ref().map(WebListener::address);
         let api = server.address();
-        let node = LocalNode::start(&engine, &pods, folder.path(), api, web, in_memory).await?;
+        let place = NodePlace { data, program, api, web, ends_with_us: in_memory };
+        let node = LocalNode::start(&engine, &up.pods, place, pod_services.clone()).await?;
         node.describe(printer);
         Some(node)
     };
@@ -110,7 +118,11 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     if !up.no_controllers {
         let dial = node.as_ref().map_or_else(|| Arc::new(Direct) as _, LocalNode::dial);
         let metrics = Metrics::default();
-        let started = Families::start(&engine, web_listener, dial, &program, &metrics).await?;
+        let game = up.game.setup(node.is_some());
+        let providers = programs.providers();
+        let place = FamiliesPlace { web_listener, dial, program: &program, game, providers };
+        let started = Families::start(&engine, place, &metrics).await?;
+        pod_services.set(started.served.families().clone());
         started.describe(printer, kubeconfig.folder())?;
         family = Some(started);
         if let Some(address) = up.metrics {
@@ -126,7 +138,7 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
     };
     printer.line("Stopping: Pods and open requests may end; Ctrl-C again stops at once.");
     tokio::select! {
-        () = stop(engine, server, node, family, on_stop) => printer.line(if in_memory {
+        () = stop(engine, server, node, family, programs, on_stop) => printer.line(if in_memory {
             "Stopped. Nothing is kept."
         } else {
             "Stopped. Everything that was acknowledged is on disk."
@@ -162,14 +174,22 @@ struct Families {
     person: Credentials,
 }
 
+/// Where the families of this machine are.
+struct FamiliesPlace<'a> {
+    web_listener: Option<WebListener>,
+    dial: Arc<dyn Dial>,
+    program: &'a OwnProgram,
+    game: GameSetup,
+    providers: Providers,
+}
+
 impl Families {
     async fn start(
         engine: &Engine,
-        web_listener: Option<WebListener>,
-        dial: Arc<dyn Dial>,
-        program: &OwnProgram,
+        place: FamiliesPlace<'_>,
         metrics: &Metrics,
     ) -> Result<Self, Failure> {
+        let FamiliesPlace { web_listener, dial, program, game, providers } = place;
         let administrator = engine.client_named(administrator(), "sojourn-up");
         family::install_kinds(&administrator).await?;
         family::bind_person(&administrator).await?;
@@ -179,7 +199,8 @@ impl Families {
         let client = Retries::new(metrics).client(client);
         let web = WebListener::service(web_listener.as_ref());
         let own_program = ProgramPath(program.path().display().to_string());
-        let setup = family::setup(web, own_program, dial.clone(), metrics.clone(), None);
+        let metrics = metrics.clone();
+        let setup = family::setup(web, own_program, dial.clone(), metrics, None, game, providers);
         let served = Served::start(&client, &setup).await?;
         if let Some(asked) = served.authorizer() {
             let (authorizer, clock) = (asked.authorizer, setup.clock.clone());
@@ -280,11 +301,13 @@ async fn stop(
     server: Server,
     node: Option<LocalNode>,
     family: Option<Families>,
+    programs: ProviderPrograms,
     on_stop: PodsOnStop,
 ) {
     if let Some(family) = family {
         family.stop().await;
     }
+    programs.stop().await;
     if let Some(node) = node {
         node.stop(on_stop).await;
     }

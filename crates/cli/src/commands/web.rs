@@ -147,6 +147,9 @@ fn services(families: &[FamilyWeb]) -> Router {
         if let Some(service) = family.service.clone() {
             router = router.nest(&format!("/api/{name}"), service);
         }
+        if let Some(service) = family.root_service.clone() {
+            router = router.merge(service);
+        }
         match family.pages.clone() {
             Some(pages) => {
                 let root = format!("/{name}/");

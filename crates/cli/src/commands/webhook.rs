@@ -14,7 +14,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use kube::Client;
 use rustls::RootCertStore;
-use sojourn_operator::admission::{Admission, Target};
+use sojourn_operator::admission::{self, Admission, Target};
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::readiness::Readiness;
 use sojourn_web::{Listener, Serving};
@@ -60,6 +60,7 @@ pub(super) async fn serve(
     args: &args::Operator,
     client: &Client,
     readiness: &Readiness,
+    setup: &admission::Setup,
 ) -> Result<Option<Webhook>, Failure> {
     let Some(address) = args.webhook else { return Ok(None) };
     let endpoint = endpoint(args).map_err(|error| {
@@ -78,7 +79,7 @@ pub(super) async fn serve(
     let resolver = Arc::new(CertificateResolver::new(&pair).map_err(bug)?);
     let clients = args.authorize_client_ca.as_deref().map(client_authorities).transpose()?;
     let tls = web::tls_by(resolver.clone(), clients).map_err(bug)?;
-    let admission = Admission::default();
+    let admission = Admission::new(setup);
     admission.connect(client.clone());
     let bound = Listener::bind(address, Some(tls))
         .await

@@ -21,6 +21,7 @@ mod fixture;
 #[path = "../it/folder.rs"]
 mod folder;
 mod foreign;
+mod game;
 mod gateway;
 mod isolation;
 mod link;

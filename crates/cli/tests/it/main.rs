@@ -20,6 +20,7 @@ mod lab;
 mod metrics;
 mod operator;
 mod process;
+mod provider;
 mod refusal;
 #[path = "../../../../xtask/skip.rs"]
 mod skip;

@@ -76,10 +76,12 @@ impl Cluster {
         }
     }
 
-    /// Starts the controllers, with their own account.
-    pub(crate) fn operator(&self, web: &str, log: &str) -> Running {
+    /// Starts the controllers, with their own account and further options.
+    pub(crate) fn operator(&self, web: &str, log: &str, more: &[String]) -> Running {
         // One at a time, and killed often: it would only wait for its own lease to expire.
-        let operator = self.replica(web, log, &["--leader-elect", "false"]);
+        let alone = ["--leader-elect", "false"].into_iter();
+        let options: Vec<&str> = alone.chain(more.iter().map(String::as_str)).collect();
+        let operator = self.replica(web, log, &options);
         operator.stderr_line("The operator is up.");
         operator
     }

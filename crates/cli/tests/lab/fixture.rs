@@ -57,13 +57,19 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// With these options of the family. Nothing where a control plane is needed and not there.
     pub(crate) async fn start(engine: Engine, options: &Value) -> Option<Self> {
+        Self::start_with(engine, options, &[]).await
+    }
+
+    /// The same, with further arguments for whatever runs the controllers.
+    pub(crate) async fn start_with(engine: Engine, options: &Value, more: &[&str]) -> Option<Self> {
         let assets = match engine {
             Engine::Embedded => None,
             Engine::Real => Some(assets("the real control plane")?),
         };
         let folder = Folder::new();
         let loopback = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let up = Up { web: loopback(), api: loopback(), ports: pod_ports() };
+        let more = more.iter().map(|word| (*word).to_owned()).collect();
+        let up = Up { web: loopback(), api: loopback(), ports: pod_ports(), more };
         let (controllers, cluster, kubeconfig) = match assets {
             None => {
                 let running = up.start(&folder);
@@ -120,7 +126,7 @@ impl Fixture {
         assert!(self.controllers.is_none(), "they run");
         self.controllers = Some(match &self.cluster {
             None => self.up.start(&self.folder),
-            Some(cluster) => cluster.operator(&self.web.to_string(), LOG),
+            Some(cluster) => cluster.operator(&self.web.to_string(), LOG, &self.up.more),
         });
     }
 
@@ -164,8 +170,10 @@ impl Drop for Fixture {
         }
         if let Some(assets) = ControlPlane::assets() {
             let mut kubectl = Command::new(assets.join("kubectl"));
-            kubectl
-                .args(["get", "pods,jobs,persistentvolumeclaims,instancegroups,machines,events"]);
+            kubectl.args([
+                "get",
+                "pods,jobs,persistentvolumeclaims,instancegroups,machines,dgsc,dgs,events",
+            ]);
             kubectl.args(["--all-namespaces", "--request-timeout=5s", "--kubeconfig"]);
             let found = kubectl.arg(&self.kubeconfig).output().expect("kubectl starts");
             println!("{}", String::from_utf8_lossy(&found.stdout));
@@ -184,13 +192,14 @@ struct Up {
     web: SocketAddr,
     api: SocketAddr,
     ports: String,
+    more: Vec<String>,
 }
 
 impl Up {
     fn start(&self, folder: &Folder) -> Running {
         let mut up = command(&["up", "--web", &self.web.to_string()]);
         up.args(["--listen", &self.api.to_string(), "--pod-ports", &self.ports]);
-        up.args(["--pods-may-reach", &OUTSIDE.to_string()]);
+        up.args(["--pods-may-reach", &OUTSIDE.to_string()]).args(&self.more);
         up.arg("--data").arg(folder.join("data")).env("SOJOURN_LOG", LOG);
         let up = Running::start(up);
         up.ready();

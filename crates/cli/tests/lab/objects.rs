@@ -11,7 +11,7 @@ use crate::wait::{eventually, within};
 const FIELD_MANAGER: &str = "lab-tests";
 
 /// How an API server calls what the tests touch: kind, group, version, plural.
-const KINDS: [(&str, &str, &str, &str); 20] = [
+const KINDS: [(&str, &str, &str, &str); 23] = [
     ("Instance", "lab.sojourn.dev", "v1alpha1", "instances"),
     ("Template", "lab.sojourn.dev", "v1alpha1", "templates"),
     ("Tenant", "lab.sojourn.dev", "v1alpha1", "tenants"),
@@ -19,11 +19,19 @@ const KINDS: [(&str, &str, &str, &str); 20] = [
     ("Machine", "group.sojourn.dev", "v1alpha1", "machines"),
     ("BreakglassEscalation", "access.sojourn.dev", "v1alpha1", "breakglassescalations"),
     ("BreakglassSession", "access.sojourn.dev", "v1alpha1", "breakglasssessions"),
+    (
+        "DedicatedGameServerCollection",
+        "game.sojourn.dev",
+        "v1alpha1",
+        "dedicatedgameservercollections",
+    ),
+    ("DedicatedGameServer", "game.sojourn.dev", "v1alpha1", "dedicatedgameservers"),
     ("Namespace", "", "v1", "namespaces"),
     ("ConfigMap", "", "v1", "configmaps"),
     ("Secret", "", "v1", "secrets"),
     ("ServiceAccount", "", "v1", "serviceaccounts"),
     ("Pod", "", "v1", "pods"),
+    ("Event", "", "v1", "events"),
     ("Service", "", "v1", "services"),
     ("PersistentVolumeClaim", "", "v1", "persistentvolumeclaims"),
     ("Job", "batch", "v1", "jobs"),

@@ -1,7 +1,9 @@
 //! `sojourn up` as a whole: how it ends, what then becomes of its Pods, and what the next one finds.
 
+mod datagrams;
 mod lacking;
 mod published;
+mod service;
 
 use std::path::Path;
 use std::time::Duration;

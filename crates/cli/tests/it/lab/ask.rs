@@ -200,10 +200,13 @@ fn every_command_says_what_it_does() {
         ("crds", "kubectl apply"),
         ("operator", "sojourn crds | kubectl apply -f -"),
         ("ssh-tracker", "127.0.0.1:9112"),
-        ("drain", "One of a group is replaced first"),
+        ("drain", "A machine of a group is replaced first"),
         ("rotate", "One after the other"),
         ("freeze", "not even a forced one"),
         ("drain-agent", "--machines-kubeconfig"),
+        ("sdk", "AGONES_SDK_GRPC_PORT"),
+        ("provider-test", "asked for everything that it says"),
+        ("up", "programs sojourn-provider-NAME"),
     ] {
         let ended = sojourn(&[command, "--help"]);
         assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""), "{command}");

@@ -7,7 +7,7 @@ use super::*;
 
 /// Runs what follows with the calls refused that have these arguments: the number of a call, which of
 /// its arguments is looked at, the bits of it that count, their value, and the error; any one is enough.
-const FILTER: &str = r#"
+pub(super) const FILTER: &str = r#"
 import ctypes, os, platform, struct, sys
 rules, program = eval(sys.argv[1]), sys.argv[2:]
 column = {"x86_64": 0, "aarch64": 1}[platform.machine()]
@@ -33,7 +33,7 @@ os.execv(program[0], program)
 "#;
 
 /// `unshare` with `CLONE_NEWNET`: not permitted.
-const NETWORK_NAMESPACES: &str = "[((272, 97), [(0, 0x40000000, 0x40000000)], 1)]";
+pub(super) const NETWORK_NAMESPACES: &str = "[((272, 97), [(0, 0x40000000, 0x40000000)], 1)]";
 /// `socket` of netlink for netfilter: no such protocol.
 const NFTABLES: &str = "[((41, 198), [(0, 0xffffffff, 16), (2, 0xffffffff, 12)], 93)]";
 

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use super::super::super::connect::{self, ApiContext};
 use super::super::super::request::annotate;
+use super::super::{game, of_kind};
 use crate::args::{Connection, Named};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
@@ -43,13 +44,13 @@ impl Verb {
     }
 }
 
-/// Have a machine drained and taken away.
+/// Have a machine or a game server drained and taken away.
 ///
-/// One of a group is replaced first. Waits until it is drained; Ctrl-C ends the waiting, and not the
+/// A machine of a group is replaced first; a game server takes nobody new, and goes when it is empty. Waits until it is drained; Ctrl-C ends the waiting, and not the
 /// drain.
 #[derive(Debug, clap::Args)]
 pub(super) struct Drain {
-    /// The machine, such as machine/web-7k2qd
+    /// The machine or server, such as machine/web-7k2qd or dgs/arena-x2k4d
     #[arg(value_name = "KIND/NAME")]
     object: Named,
 
@@ -100,6 +101,9 @@ fn drain(args: Drain, printer: Printer) -> Result<(), Failure> {
         let api_context = ApiContext::find(&args.connection).await?;
         let named = args.object;
         let (api, object) = api_context.get(&named).await?;
+        if game::is_server(&object) {
+            return game::drain(&api_context, &api, &named, printer).await;
+        }
         let _: Machine = of_kind(&named, object, "machine/web-7k2qd", "drained")?;
         let asked = format!("{:.0}", Timestamp::now());
         annotate(&api_context, &api, &named, group::DRAIN, &asked).await?;
@@ -276,22 +280,6 @@ fn moment(text: &str, now: Timestamp) -> Result<Timestamp, Failure> {
         return Err(usage(anyhow!("{at:.0} is over")));
     }
     Ok(at)
-}
-
-/// The object, if it is of the kind that something can be done to.
-fn of_kind<K>(named: &Named, object: DynamicObject, example: &str, done: &str) -> Result<K, Failure>
-where
-    K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,
-{
-    let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
-    if kind != K::kind(&()) {
-        let error = anyhow!("{named} is nothing that is {done}");
-        return Err(Failure::new(Exit::Usage, error, format!("Name one that is: {example}.")));
-    }
-    object.try_parse().map_err(|error| {
-        let error = anyhow::Error::from(error).context(format!("cannot read {named}"));
-        Failure::new(Exit::Negative, error, "Is this sojourn as new as the API's kinds?")
-    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,56 @@
+//! The programs of `--providers`: started with the process, and ended with it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use sojourn_drivers::exec::{FolderError, Limits, Programs};
+use sojourn_drivers::machine::exec::ExecProvider;
+use sojourn_operator::admission;
+use sojourn_operator::group::Providers;
+
+use crate::exit::Failure;
+use crate::printer::Printer;
+
+/// The programs, and the providers that they are.
+pub(super) struct ProviderPrograms {
+    programs: Programs,
+    providers: Providers,
+}
+
+impl ProviderPrograms {
+    /// Starts every program of the folder; without one there is no provider `exec`.
+    pub(super) fn start(folder: Option<&Path>, printer: Printer) -> Result<Self, Failure> {
+        let Some(folder) = folder else {
+            return Ok(Self { programs: Programs::default(), providers: Providers::default() });
+        };
+        let programs = Programs::start(folder, Limits::default()).map_err(refused)?;
+        if programs.names().next().is_none() {
+            let folder = folder.display();
+            printer.warning(format_args!("there is no sojourn-provider-NAME in {folder}"));
+        }
+        let provider = Arc::new(ExecProvider::new(programs.clone()));
+        Ok(Self { programs, providers: Providers::default().with(provider) })
+    }
+
+    /// Who makes machines, beside `pod`.
+    pub(super) fn providers(&self) -> Providers {
+        self.providers.clone()
+    }
+
+    /// What admission knows of them.
+    pub(super) fn admission(&self) -> admission::Setup {
+        admission::Setup { providers: self.providers.for_admission() }
+    }
+
+    /// Ends the programs.
+    pub(super) async fn stop(self) {
+        self.programs.stop().await;
+    }
+}
+
+/// Why a program, or a folder of them, is not run.
+pub(super) fn refused(error: FolderError) -> Failure {
+    let advice = error.advice();
+    let error = anyhow::Error::from(error).context("cannot run programs of providers");
+    Failure::unavailable(error, advice)
+}
