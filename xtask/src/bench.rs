@@ -3,6 +3,7 @@
 //! `cargo xtask bench lab`: the lab family, from one decision to 100,000 instances.
 //! `cargo xtask bench group`: the group family, from a timer to 100,000 machines.
 //! `cargo xtask bench access`: the access family, reviews over HTTPS and what sessions cost.
+//! `cargo xtask bench game`: the game family, matchmakers and what 10,000 servers cost.
 
 use std::path::Path;
 use std::process::Command;
@@ -41,6 +42,11 @@ pub(crate) fn group(root: &Path, arguments: &[String]) -> Result<()> {
 /// Runs the benchmark of the access family; a full run writes its figures into the document.
 pub(crate) fn access(root: &Path, arguments: &[String]) -> Result<()> {
     full_or_quick(root, "access", arguments)
+}
+
+/// Runs the benchmark of the game family; a full run writes its figures into the document.
+pub(crate) fn game(root: &Path, arguments: &[String]) -> Result<()> {
+    full_or_quick(root, "game", arguments)
 }
 
 fn full_or_quick(root: &Path, name: &str, arguments: &[String]) -> Result<()> {
@@ -112,6 +118,8 @@ mod tests {
         assert_eq!(error.to_string(), "usage: cargo xtask bench node [--quick]");
         let error = lab(Path::new("/nowhere"), &alone).expect_err("refused");
         assert_eq!(error.to_string(), "usage: cargo xtask bench lab [--quick]");
+        let error = game(Path::new("/nowhere"), &alone).expect_err("refused");
+        assert_eq!(error.to_string(), "usage: cargo xtask bench game [--quick]");
     }
 
     #[test]

@@ -28,7 +28,8 @@ use crate::tidy;
 
 /// How many cases a family has, and how many of them cannot apply. Whoever lists one more, takes one
 /// away or turns one into a case that cannot apply changes what is promised, and says so here.
-const PINNED: [(&str, usize, usize); 3] = [("lab", 98, 0), ("group", 93, 22), ("access", 92, 8)];
+const PINNED: [(&str, usize, usize); 4] =
+    [("lab", 98, 0), ("group", 93, 22), ("access", 92, 8), ("game", 89, 1)];
 
 /// Prints every case with where it is covered; an error when one is missing or a claim is wrong.
 pub(crate) fn run(root: &Path, family: &str) -> Result<()> {

@@ -73,6 +73,10 @@ const LANES: [&[&str]; 2] = [
     ],
 ];
 
+/// What all of these steps are called together: they take long, and repeat on a larger scale what the tests do.
+const EXTENDED: &str = "extended";
+const EXTENDED_STEPS: [&str; 3] = ["sim", "toy", "toy-world"];
+
 /// So many steps are named as the slowest.
 const MAX_SLOWEST_STEPS: usize = 10;
 
@@ -169,7 +173,12 @@ impl<'a> Selection<'a> {
                     .next()
                     .with_context(|| format!("{option} needs the name of a step"))?,
             };
-            names.extend(value.split(','));
+            for name in value.split(',') {
+                match name {
+                    EXTENDED => names.extend(EXTENDED_STEPS),
+                    _ => names.push(name),
+                }
+            }
         }
         for name in skipped.iter().chain(&only) {
             if STEPS.iter().all(|step| step.name != *name) {
@@ -320,6 +329,7 @@ impl StepContext<'_> {
             &["--test", test_programs::LAB],
             &["--test", test_programs::GROUP],
             &["--test", test_programs::ACCESS],
+            &["--test", test_programs::GAME],
             &["--test", "browser"],
             &["--features", toy::FEATURES, "--lib", "--bins", "--test", toy::WORLD],
         ] {
@@ -446,6 +456,9 @@ mod tests {
     fn steps_are_selected_by_known_names_in_either_form() {
         let arguments = |typed: &str| typed.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(Selection::parse(&[]).expect("all"), Selection::AllBut(Vec::new()));
+        let typed = arguments("--skip test,extended");
+        let skipped = Selection::AllBut(vec!["test", "sim", "toy", "toy-world"]);
+        assert_eq!(Selection::parse(&typed).expect("all are known"), skipped);
         let typed = arguments("--skip test --skip=fmt,tidy");
         let skipped = Selection::AllBut(vec!["test", "fmt", "tidy"]);
         assert_eq!(Selection::parse(&typed).expect("all are known"), skipped);

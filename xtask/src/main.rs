@@ -9,6 +9,7 @@ mod ci;
 mod conformance;
 mod families;
 mod fuzz;
+mod game_clients;
 mod kube_env;
 mod packages;
 mod process;
@@ -38,6 +39,7 @@ usage: cargo xtask TASK
   lab [FILTER]             the lab end to end: real mail, metrics and uploads beside the binary
   group [FILTER]           groups of machines end to end, on both engines
   access [FILTER]          emergency permissions end to end, on both engines
+  game [FILTER]            game servers end to end, also with Agones' own clients; `ci` does not run it
   toy                      what adding a family costs: counts it on the smallest one, and tests that
   browser [FILTER]         the pages that people see, in a real Chromium
   sim [SEEDS [DAYS]]       months of people and faults on a virtual clock: 200 seeds, 30 days
@@ -56,6 +58,7 @@ usage: cargo xtask TASK
   bench lab [--quick]      measures the lab family: decisions, lateness, 100,000 instances
   bench group [--quick]    measures the group family: lateness, a roll, 100,000 machines
   bench access [--quick]   measures the access family: reviews over HTTPS, 10,000 sessions
+  bench game [--quick]     measures the game family: matchmakers, 10,000 servers
 ";
 
 fn main() -> ExitCode {
@@ -95,6 +98,9 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("access", rest) => {
             kube_env::ensure().and_then(|assets| test_programs::test_access(&root, &assets, rest))
         }
+        ("game", rest) => {
+            kube_env::ensure().and_then(|assets| test_programs::test_game(&root, &assets, rest))
+        }
         ("toy", []) => kube_env::ensure().and_then(|assets| toy::run(&root, &assets)),
         ("browser", rest) => browser::test(&root, rest),
         ("sim", rest) => sim::run(&root, rest),
@@ -108,6 +114,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("bench", [what, rest @ ..]) if what == "lab" => bench::lab(&root, rest),
         ("bench", [what, rest @ ..]) if what == "group" => bench::group(&root, rest),
         ("bench", [what, rest @ ..]) if what == "access" => bench::access(&root, rest),
+        ("bench", [what, rest @ ..]) if what == "game" => bench::game(&root, rest),
         ("conformance", rest) => {
             let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
             match rest.as_slice() {

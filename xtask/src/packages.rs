@@ -17,6 +17,7 @@ const HINT: &str = "install one: `apt-get install build-essential` (Debian, Ubun
 
 /// Where Pods look for it.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";
+const NODE: &str = "/usr/bin/node";
 
 /// Makes sure that Pods of the tests find Python.
 pub(crate) fn ensure_python() -> Result<()> {
@@ -54,6 +55,32 @@ pub(crate) fn ensure_venv() -> Result<()> {
     }
     print_line("no python3-venv of the system; installing it");
     install("python3-venv")
+}
+
+/// Whether there is Node.js where Pods look for it, and npm; installed where that is possible.
+pub(crate) fn ensure_node() -> Result<bool> {
+    let node = || Path::new(NODE).exists();
+    let npm = || answers("npm", "--version");
+    if !(node() && npm()) && may_install() {
+        print_line("no Node.js of the system, or no npm; installing them");
+        if !node() {
+            install("nodejs")?;
+        }
+        if !npm() {
+            install("npm")?;
+        }
+    }
+    Ok(node() && npm())
+}
+
+/// Whether there is a compiler for `.proto` files; installed where that is possible.
+pub(crate) fn ensure_protoc() -> Result<bool> {
+    let protoc = || answers("protoc", "--version");
+    if !protoc() && may_install() {
+        print_line("no protoc; installing protobuf-compiler");
+        install("protobuf-compiler")?;
+    }
+    Ok(protoc())
 }
 
 /// Whether a package can be had without installing it.

@@ -10,8 +10,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::packages;
 use crate::process::{cargo, print_line, run};
+use crate::{game_clients, packages};
 
 /// The target of the lab's tests.
 pub(crate) const LAB: &str = "lab-world";
@@ -19,6 +19,8 @@ pub(crate) const LAB: &str = "lab-world";
 pub(crate) const GROUP: &str = "group-world";
 /// The target of the tests of sessions. They need the same.
 pub(crate) const ACCESS: &str = "access-world";
+/// The target of the tests of game servers. They need the same, and Agones' clients.
+pub(crate) const GAME: &str = "game-world";
 /// So many scenarios play side by side, however few cores there are: mostly they wait for time to
 /// pass.
 const TEST_THREADS: &str = "6";
@@ -55,6 +57,12 @@ pub(crate) fn test_group(root: &Path, assets: &Path, filter: &[String]) -> Resul
 /// Runs the end-to-end tests of sessions, or those with the filter in their name.
 pub(crate) fn test_access(root: &Path, assets: &Path, filter: &[String]) -> Result<()> {
     run(with_kube(&mut suite(root, ACCESS), assets).args(filter))
+}
+
+/// Runs the end-to-end tests of game servers, or those with the filter in their name.
+pub(crate) fn test_game(root: &Path, assets: &Path, filter: &[String]) -> Result<()> {
+    game_clients::ensure(root).context("the tests of game servers need Agones' clients")?;
+    run(with_kube(&mut suite(root, GAME), assets).args(filter))
 }
 
 fn suite(root: &Path, target: &str) -> Command {
@@ -122,7 +130,7 @@ fn only_package(folder: &Path) -> Result<PathBuf> {
     bail!("apt-get downloaded no package into {}", folder.display())
 }
 
-fn remove(folder: &Path) -> Result<()> {
+pub(crate) fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             Err(error).with_context(|| format!("cannot remove {}", folder.display()))
