@@ -3,6 +3,7 @@
 mod authorizer;
 mod backup;
 mod client;
+mod code_pages;
 mod config;
 mod connect;
 mod data;

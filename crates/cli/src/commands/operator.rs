@@ -30,7 +30,7 @@ use super::providers::ProviderPrograms;
 use super::signals::Signals;
 use super::web::{self, WebListener, WebServer};
 use super::webhook;
-use super::{client, connect, descriptors};
+use super::{client, code_pages, connect, descriptors};
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
@@ -84,6 +84,7 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
         providers: programs.providers(),
         printer,
     };
+    code_pages::give_back_soon();
     let reason = replica.run(&mut signals).await;
     probing.abort();
     if let Some(counting) = counting {

@@ -31,6 +31,7 @@ use tokio::runtime::Runtime;
 use tower::ServiceExt as _;
 
 use super::authorizer::InProcessAuthorizer;
+use super::code_pages;
 use super::data::{self, folder_failure, open_failure, quoted};
 use super::descriptors;
 use super::family::{self, Controllers, Served};
@@ -132,6 +133,7 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
         }
     }
     try_it(printer, &kubeconfig);
+    code_pages::give_back_soon();
     let controller_failed = tokio::select! {
         () = signals.requested() => None,
         failure = controller_failed(family.as_mut()) => Some(failure),
