@@ -1,9 +1,10 @@
 //! Validation rules of custom resources (`x-kubernetes-validations`), written in the Common
 //! Expression Language.
 //!
-//! Rules are compiled once, when their definition is created: parsed, checked against the types of
-//! the schema, and refused if they could cost too much. What compiles is kept as a plan that is
-//! carried out on objects without copying them, within a budget. An evaluation that fails for any
+//! Rules are compiled when their definition is created: parsed, checked against the types of the
+//! schema, and refused if they could cost too much. By the first object of a kind they are compiled
+//! again, and kept ([`lazy`]) as a plan that is carried out on objects without copying them, within a
+//! budget. An evaluation that fails for any
 //! reason is a validation failure; nothing is ever accepted because of an error.
 //!
 //! The stages, in order: [`lexer`], [`parser`] with [`macros`], [`check`] with [`typing`] and
@@ -19,6 +20,7 @@ mod eval;
 mod field_path;
 mod format;
 mod functions;
+mod lazy;
 mod lexer;
 mod library;
 mod literals;
@@ -39,6 +41,7 @@ mod tests;
 
 use serde_json::Value;
 
+pub(crate) use self::lazy::LazyRules;
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::warning::Warnings;
 
@@ -69,11 +72,6 @@ impl Rules {
             Ok(compiled) => Ok(Self(Some(Box::new(compiled?)))),
             Err(problem) => Err(FieldError::internal(path, problem).into()),
         }
-    }
-
-    /// Whether there is nothing to validate.
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_none()
     }
 
     /// Applies the rules to an object that satisfies its schema. Failures in parts that the update

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::cel;
-use crate::field::{FieldError, Path};
 use crate::json::Object;
 use crate::jsonpath::JsonPath;
 use crate::kind::custom_resource_definition::precedence::Precedence;
@@ -38,22 +37,13 @@ pub(crate) struct Custom {
 pub(crate) struct CustomVersion {
     pub(crate) schema: Arc<Schema>,
     pub(crate) schema_json: Arc<Value>,
-    pub(crate) rules: cel::Rules,
+    pub(crate) rules: cel::LazyRules,
     pub(crate) printer: Printer,
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) status: bool,
     /// Without the leading dot, as clients name them.
     pub(crate) selectable: Vec<Box<str>>,
     selectable_paths: Vec<JsonPath>,
-}
-
-/// Why an accepted definition cannot be served.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CustomError {
-    #[error("its rules do not compile: {0}")]
-    Rules(FieldError),
-    #[error(transparent)]
-    Store(#[from] CommitError),
 }
 
 impl CustomVersion {
@@ -78,7 +68,7 @@ impl Resource {
         uid: &str,
         schema_since: u64,
         store: &Store,
-    ) -> Result<Self, CustomError> {
+    ) -> Result<Self, CommitError> {
         let kind = &definition.names.kind;
         let mut served: Vec<_> = definition.versions.iter().filter(|v| v.served).collect();
         served.sort_by_key(|v| Reverse(Precedence::of(&v.name)));
@@ -94,8 +84,6 @@ impl Resource {
                 scale: version.scale.is_some(),
                 deprecation: version.deprecation.clone(),
             });
-            let rules = cel::Rules::compile(&version.schema_json, &Path::root())
-                .map_err(|errors| CustomError::Rules(errors[0].clone()))?;
             let selectable_paths = version
                 .selectable_fields
                 .iter()
@@ -104,7 +92,7 @@ impl Resource {
             compiled.push(CustomVersion {
                 schema: version.schema.clone(),
                 schema_json: version.schema_json.clone(),
-                rules,
+                rules: cel::LazyRules::new(version.schema_json.clone()),
                 printer: Printer::custom(&columns(version)),
                 scale: version.scale.clone(),
                 status: version.status,
