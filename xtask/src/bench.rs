@@ -13,6 +13,9 @@ use anyhow::{Result, bail};
 use crate::kube_env;
 use crate::process::{cargo, print_line, run};
 
+/// The program with all benchmarks, as cargo knows it.
+const PROGRAM: &str = "sojourn";
+
 /// Where the figures of a full run are kept.
 const DOCUMENT: &str = "docs/performance.md";
 
@@ -24,29 +27,19 @@ struct Options {
     alone: bool,
 }
 
-/// Runs the benchmark of Pods; a full run writes its figures into the document.
-pub(crate) fn node(root: &Path, arguments: &[String]) -> Result<()> {
-    full_or_quick(root, "node", arguments)
+/// Those that `sojourn-cli` has, all in one program.
+const BENCHMARKS: [&str; 6] = [ENGINE, "node", "lab", "group", "access", "game"];
+
+/// The only one with something to compare with.
+const ENGINE: &str = "engine";
+
+pub(crate) fn is_known(name: &str) -> bool {
+    BENCHMARKS.contains(&name)
 }
 
-/// Runs the benchmark of the lab family; a full run writes its figures into the document.
-pub(crate) fn lab(root: &Path, arguments: &[String]) -> Result<()> {
-    full_or_quick(root, "lab", arguments)
-}
-
-/// Runs the benchmark of the group family; a full run writes its figures into the document.
-pub(crate) fn group(root: &Path, arguments: &[String]) -> Result<()> {
-    full_or_quick(root, "group", arguments)
-}
-
-/// Runs the benchmark of the access family; a full run writes its figures into the document.
-pub(crate) fn access(root: &Path, arguments: &[String]) -> Result<()> {
-    full_or_quick(root, "access", arguments)
-}
-
-/// Runs the benchmark of the game family; a full run writes its figures into the document.
-pub(crate) fn game(root: &Path, arguments: &[String]) -> Result<()> {
-    full_or_quick(root, "game", arguments)
+/// Runs the benchmark of this name; a full run writes its figures into the document.
+pub(crate) fn measure(root: &Path, name: &str, arguments: &[String]) -> Result<()> {
+    if name == ENGINE { engine(root, arguments) } else { full_or_quick(root, name, arguments) }
 }
 
 fn full_or_quick(root: &Path, name: &str, arguments: &[String]) -> Result<()> {
@@ -61,14 +54,13 @@ fn full_or_quick(root: &Path, name: &str, arguments: &[String]) -> Result<()> {
 
 fn benchmark(root: &Path, name: &str) -> Command {
     let mut bench = cargo(root);
-    bench.args(["bench", "--package", "sojourn-cli", "--bench", name, "--"]);
+    bench.args(["bench", "--package", "sojourn-cli", "--bench", PROGRAM, "--", name]);
     bench
 }
 
-/// Runs the benchmark of the API; a full run writes its figures into the document.
-pub(crate) fn engine(root: &Path, arguments: &[String]) -> Result<()> {
+fn engine(root: &Path, arguments: &[String]) -> Result<()> {
     let options = options(arguments)?;
-    let mut bench = benchmark(root, "engine");
+    let mut bench = benchmark(root, ENGINE);
     if options.alone {
         bench.env_remove("KUBEBUILDER_ASSETS");
     } else {
@@ -109,17 +101,25 @@ fn options(arguments: &[String]) -> Result<Options> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+
     use super::*;
 
     #[test]
     fn benchmarks_of_our_own_refuse_what_they_do_not_know() {
         let alone = ["--alone".to_owned()];
-        let error = node(Path::new("/nowhere"), &alone).expect_err("refused");
-        assert_eq!(error.to_string(), "usage: cargo xtask bench node [--quick]");
-        let error = lab(Path::new("/nowhere"), &alone).expect_err("refused");
-        assert_eq!(error.to_string(), "usage: cargo xtask bench lab [--quick]");
-        let error = game(Path::new("/nowhere"), &alone).expect_err("refused");
-        assert_eq!(error.to_string(), "usage: cargo xtask bench game [--quick]");
+        for name in BENCHMARKS.into_iter().filter(|name| *name != ENGINE) {
+            let error = measure(Path::new("/nowhere"), name, &alone).expect_err("refused");
+            assert_eq!(error.to_string(), format!("usage: cargo xtask bench {name} [--quick]"));
+        }
+    }
+
+    #[test]
+    fn the_program_is_told_which_benchmark_to_run() {
+        let bench = benchmark(Path::new("/nowhere"), "node");
+        let arguments: Vec<_> = bench.get_args().filter_map(OsStr::to_str).collect();
+        let expected = ["bench", "--package", "sojourn-cli", "--bench", "sojourn", "--", "node"];
+        assert!(arguments.ends_with(&expected), "{arguments:?}");
     }
 
     #[test]

@@ -109,12 +109,7 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         ("worst-body", filter) => worst_body::run(&root, filter),
         ("kube-env", []) => kube_env::run(),
         ("upstream", focus) => upstream::run(&root, focus),
-        ("bench", [what, rest @ ..]) if what == "engine" => bench::engine(&root, rest),
-        ("bench", [what, rest @ ..]) if what == "node" => bench::node(&root, rest),
-        ("bench", [what, rest @ ..]) if what == "lab" => bench::lab(&root, rest),
-        ("bench", [what, rest @ ..]) if what == "group" => bench::group(&root, rest),
-        ("bench", [what, rest @ ..]) if what == "access" => bench::access(&root, rest),
-        ("bench", [what, rest @ ..]) if what == "game" => bench::game(&root, rest),
+        ("bench", [name, rest @ ..]) if bench::is_known(name) => bench::measure(&root, name, rest),
         ("conformance", rest) => {
             let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
             match rest.as_slice() {

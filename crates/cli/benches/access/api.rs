@@ -19,8 +19,8 @@ use sojourn_apiserver::{Config, Engine};
 use sojourn_rbac::{SUPERUSER_GROUP, User};
 use sojourn_web::{Listener, Serving};
 
-use crate::plan::Plan;
-use crate::review::{NAMESPACES, group_of, namespace_of, user_of};
+use super::plan::Plan;
+use super::review::{NAMESPACES, group_of, namespace_of, user_of};
 use crate::up::{Controllers, Home, Up};
 
 /// Requests that are made at once.

@@ -17,8 +17,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use crate::api::CALLER_TOKEN;
-use crate::review::Review;
+use super::api::CALLER_TOKEN;
+use super::review::Review;
 
 /// Where reviews are posted, as kube-apiserver does.
 const REVIEWS: &str = "/authorize?timeout=30s";

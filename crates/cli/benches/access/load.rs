@@ -9,9 +9,9 @@ use tokio::runtime::Builder;
 use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinSet;
 
-use crate::connection::{Connection, Protocol, Target};
+use super::connection::{Connection, Protocol, Target};
+use super::review::Review;
 use crate::number::count;
-use crate::review::Review;
 
 /// Reviews that are under way at once: on as many connections, or on one.
 const CONCURRENT: usize = 32;

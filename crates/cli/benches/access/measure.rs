@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::affinity::{self, Role};
-use crate::api::BenchApi;
+use super::affinity::{self, Role};
+use super::api::BenchApi;
+use super::connection::Protocol;
+use super::load::{Answered, Pace, Reviews, post};
+use super::plan::Plan;
+use super::review::{self, Review};
+use super::server::{Place, Server};
 use crate::command::print_line;
-use crate::connection::Protocol;
-use crate::load::{Answered, Pace, Reviews, post};
 use crate::machine::Machine;
 use crate::number::{count, percentile};
-use crate::plan::Plan;
 use crate::report::{Goal, Report, Unit};
-use crate::review::{self, Review};
-use crate::server::{Place, Server};
 use crate::up::Home;
 
 const REVIEWS: &str = "reviews over HTTPS";

@@ -34,12 +34,12 @@ use sojourn_web::Listener;
 use tokio::signal::unix::{SignalKind, signal};
 use tower::service_fn;
 
-use crate::affinity;
-use crate::api::{OPERATOR_TOKEN, STEADY};
+use super::affinity;
+use super::api::{OPERATOR_TOKEN, STEADY};
+use super::plan::Plan;
+use super::review::{namespace_of, user_of};
 use crate::number::count;
-use crate::plan::Plan;
 use crate::processor::thread_time;
-use crate::review::{namespace_of, user_of};
 
 /// What the command line says in front of what [`run`] is told.
 pub(crate) const WORD: &str = "replica";

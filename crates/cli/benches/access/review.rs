@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::plan::Plan;
+use super::plan::Plan;
 
 /// Namespaces with roles and bindings.
 pub(crate) const NAMESPACES: usize = 50;

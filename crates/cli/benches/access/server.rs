@@ -8,12 +8,13 @@ use anyhow::{Context as _, Result, bail};
 use rcgen::{CertificateParams, KeyPair};
 use serde::de::DeserializeOwned;
 
-use crate::affinity::Role;
-use crate::api::TIMEOUT;
-use crate::connection::{Target, get};
-use crate::plan::Plan;
+use super::NAME;
+use super::affinity::Role;
+use super::api::TIMEOUT;
+use super::connection::{Target, get};
+use super::plan::Plan;
+use super::replica::{self, Addresses, Costs, Requests};
 use crate::process::Processes;
-use crate::replica::{self, Addresses, Costs, Requests};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// At rest, it uses no more of a processor than this, for so long.
@@ -55,7 +56,7 @@ impl Server {
             std::fs::remove_file(&ready)?;
         }
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg(replica::WORD).arg(url).arg(folder);
+        command.args([NAME, replica::WORD]).arg(url).arg(folder);
         command.args([processor, plan.sessions, plan.decisions].map(|number| number.to_string()));
         let log = folder.join("replica.log");
         let mut processes = Processes::default();

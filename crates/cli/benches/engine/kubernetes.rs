@@ -11,9 +11,9 @@ use anyhow::Result;
 use sojourn_apiserver::SystemEntropy;
 use sojourn_apiserver::auth::token::Token;
 
-use crate::client::Address;
+use super::client::Address;
+use super::server::Server;
 use crate::process::Processes;
-use crate::server::Server;
 
 /// The folder with the binaries, if there is one (`cargo xtask kube-env` makes it).
 pub(crate) fn assets() -> Option<PathBuf> {

@@ -9,9 +9,9 @@ use http_body_util::BodyExt as _;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::client::{Body, Call, Client};
+use super::client::{Body, Call, Client};
+use super::workload::{WATCHED, config_maps, create_config_map};
 use crate::number::count;
-use crate::workload::{WATCHED, config_maps, create_config_map};
 
 /// What ends a run of requests.
 #[derive(Debug, Clone, Copy)]

@@ -8,14 +8,14 @@ use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine};
 use sojourn_rbac::{SUPERUSER_GROUP, User};
 
-use crate::client::Client;
-use crate::load::{self, Done, Until};
+use super::client::Client;
+use super::load::{self, Done, Until};
+use super::plan::Plan;
+use super::report::{Column, Figure, Goal, Report, Unit};
+use super::server::Server;
+use super::workload::{self, LISTED, NAMESPACE};
 use crate::number::{count, percentile};
-use crate::plan::Plan;
 use crate::process::{Processes, own_processor};
-use crate::report::{Column, Figure, Goal, Report, Unit};
-use crate::server::Server;
-use crate::workload::{self, LISTED, NAMESPACE};
 
 const START: &str = "start and memory";
 const WRITES: &str = "writes of 1.4 KB objects";

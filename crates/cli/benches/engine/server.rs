@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::client::{Address, Call, Client};
+use super::client::{Address, Call, Client};
 use crate::process::Processes;
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::client::{Call, Client};
+use super::client::{Call, Client};
 
 /// Where most of the load goes, and where the account is.
 pub(crate) const NAMESPACE: &str = "bench";

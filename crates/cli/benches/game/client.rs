@@ -6,9 +6,9 @@ use anyhow::{Result, bail, ensure};
 use http::{Method, StatusCode, header};
 use serde_json::json;
 
-use crate::connection::Connection;
-use crate::fleet::{COLLECTION, NAMESPACE};
-use crate::ledger::Given;
+use super::connection::Connection;
+use super::fleet::{COLLECTION, NAMESPACE};
+use super::ledger::Given;
 
 const ALLOCATE: &str = "/v1/allocate";
 

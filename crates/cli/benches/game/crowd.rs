@@ -3,12 +3,12 @@
 use anyhow::{Result, ensure};
 use jiff::SignedDuration;
 
+use super::harness::{Harness, LEASE, Time};
+use super::ledger::Ledger;
+use super::load::{Answered, Pace, run};
+use super::plan::Plan;
 use crate::command::print_line;
-use crate::harness::{Harness, LEASE, Time};
-use crate::ledger::Ledger;
-use crate::load::{Answered, Pace, run};
 use crate::number::count;
-use crate::plan::Plan;
 use crate::report::{Goal, Report, Unit};
 use crate::up::Home;
 

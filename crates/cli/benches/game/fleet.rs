@@ -12,7 +12,7 @@ use sojourn_api::game::{DedicatedGameServer, DedicatedGameServerCollection};
 use sojourn_api::name::shared;
 use tokio::time::{Duration, Instant};
 
-use crate::harness::{MATCHMAKER, WRITER};
+use super::harness::{MATCHMAKER, WRITER};
 
 pub(crate) const NAMESPACE: &str = "play";
 pub(crate) const COLLECTION: &str = "arena";

@@ -24,11 +24,11 @@ use sojourn_rbac::{SUPERUSER_GROUP, User};
 use sojourn_web::{Listener, Serving};
 use tokio::time::Instant;
 
-use crate::client::{Client, Matchmaker, WriteTarget, Writer};
-use crate::connection::Connection;
-use crate::fleet::Fleet;
-use crate::nodes::ScriptedNodes;
-use crate::requests::{RequestCounts, counting};
+use super::client::{Client, Matchmaker, WriteTarget, Writer};
+use super::connection::Connection;
+use super::fleet::Fleet;
+use super::nodes::ScriptedNodes;
+use super::requests::{RequestCounts, counting};
 use crate::up::{Controllers, Home, Up};
 
 /// Who asks for servers, and who writes statuses; `Fleet` says what they may.

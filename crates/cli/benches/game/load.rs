@@ -4,8 +4,8 @@ use anyhow::Result;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, sleep_until};
 
-use crate::client::Client;
-use crate::ledger::{Given, Ledger};
+use super::client::Client;
+use super::ledger::{Given, Ledger};
 use crate::number::{count, percentile};
 
 const SECOND: Duration = Duration::from_secs(1);

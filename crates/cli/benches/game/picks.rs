@@ -13,9 +13,9 @@ use sojourn_core::game::allocation::{
 use sojourn_core::game::server::{PodState, Server, ServerHealth, ServerState};
 use sojourn_core::key::Key;
 
-use crate::fleet::{COLLECTION, NAMESPACE};
+use super::fleet::{COLLECTION, NAMESPACE};
+use super::plan::Plan;
 use crate::number::{count, percentile};
-use crate::plan::Plan;
 use crate::report::{Goal, Report, Unit};
 
 const SECTION: &str = "picks in memory";

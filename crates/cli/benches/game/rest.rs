@@ -3,12 +3,12 @@
 use anyhow::{Context as _, Result, ensure};
 use tokio::time::Instant;
 
-use crate::harness::{Harness, LEASE, Time};
+use super::harness::{Harness, LEASE, Time};
+use super::plan::Plan;
+use super::requests::Kind;
 use crate::number::count;
-use crate::plan::Plan;
 use crate::process::{memory_of, own_processor};
 use crate::report::{Goal, Report, Unit};
-use crate::requests::Kind;
 use crate::up::Home;
 
 const MADE: &str = "servers that are made";

@@ -4,13 +4,13 @@ use anyhow::{Result, anyhow, ensure};
 use tokio::runtime::Builder;
 use tokio::time::Instant;
 
+use super::crowd::note_twice;
+use super::harness::{Harness, LEASE, Time};
+use super::ledger::Ledger;
+use super::load::{Answered, Pace, run};
+use super::plan::Plan;
 use crate::command::print_line;
-use crate::crowd::note_twice;
-use crate::harness::{Harness, LEASE, Time};
-use crate::ledger::Ledger;
-use crate::load::{Answered, Pace, run};
 use crate::number::count;
-use crate::plan::Plan;
 use crate::report::{Goal, Report, Unit};
 use crate::up::Home;
 

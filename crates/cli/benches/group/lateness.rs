@@ -11,10 +11,10 @@ use sojourn_drivers::machine::fake::{Fake, Script};
 use tokio::sync::oneshot;
 use tokio::time::Duration;
 
-use crate::fleet::Fleet;
-use crate::harness::Harness;
+use super::fleet::Fleet;
+use super::harness::Harness;
+use super::plan::Plan;
 use crate::number::percentile;
-use crate::plan::Plan;
 use crate::report::{Goal, Report, Unit};
 use crate::up::Home;
 

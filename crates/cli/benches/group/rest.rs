@@ -8,11 +8,11 @@ use serde_json::json;
 use sojourn_api::group::status::Phase;
 use sojourn_drivers::machine::fake::{Fake, Script};
 
-use crate::fleet::Fleet;
-use crate::harness::Harness;
+use super::fleet::Fleet;
+use super::harness::Harness;
+use super::plan::Plan;
+use crate::command::print_line;
 use crate::number::count;
-use crate::plan::Plan;
-use crate::print_line;
 use crate::process::{memory_of, own_processor};
 use crate::report::{Goal, Report, Unit};
 use crate::up::Home;

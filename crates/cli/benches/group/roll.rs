@@ -13,11 +13,11 @@ use sojourn_drivers::machine::fake::{Fake, Script};
 use tokio::sync::oneshot;
 use tokio::time::Duration;
 
-use crate::fleet::Fleet;
-use crate::harness::Harness;
+use super::fleet::Fleet;
+use super::harness::Harness;
+use super::plan::Plan;
+use crate::command::print_line;
 use crate::number::count;
-use crate::plan::Plan;
-use crate::print_line;
 use crate::process::own_processor;
 use crate::report::{Goal, Report, Unit};
 use crate::up::Home;

@@ -16,9 +16,9 @@ use sojourn_operator::collector::{
 };
 use sojourn_operator::tracker::{FLUSH_INTERVAL, Tracker};
 
+use super::plan::Plan;
+use super::prometheus::{self, AVAILABLE, BY_ADDRESS, BY_SERVICE, NAMESPACE, PORT, STEP, Server};
 use crate::number::{count, median};
-use crate::plan::Plan;
-use crate::prometheus::{self, AVAILABLE, BY_ADDRESS, BY_SERVICE, NAMESPACE, PORT, STEP, Server};
 use crate::report::{Report, Unit};
 
 const SECTION: &str = "one look at the use of all instances";

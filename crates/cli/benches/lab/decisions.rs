@@ -16,11 +16,12 @@ use sojourn_core::lab::state::InstanceState;
 use sojourn_core::notice::OnUndeliverable;
 use sojourn_core::term::Term;
 
+use super::plan::Plan;
+use super::valgrind;
+use crate::allocator::thread_allocations;
 use crate::number::count;
-use crate::plan::Plan;
 use crate::processor::thread_time;
 use crate::report::{Goal, Report, Unit};
-use crate::valgrind;
 
 const SECTION: &str = "decisions, on one processor";
 const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -42,10 +43,10 @@ pub(crate) fn measure(plan: &Plan, report: &mut Report) -> Result<()> {
         report.note(SECTION, name, Unit::PerSecond, count(plan.decisions) / took);
         report.goal(Goal::AtLeast(PER_SECOND));
     }
-    let counted = valgrind::count(plan.counted);
-    let each = |of: fn(&valgrind::Counts) -> f64| counted.as_ref().map(of);
-    report.note(SECTION, "instructions, running", Unit::Number, each(|counts| counts.instructions));
-    report.note(SECTION, "allocations, running", Unit::Number, each(|counts| counts.allocations));
+    let instructions = valgrind::instructions_per_decision(plan.counted);
+    report.note(SECTION, "instructions, running", Unit::Number, instructions);
+    let allocations = Rest::used()?.allocations_per_decision(plan.counted)?;
+    report.note(SECTION, "allocations, running", Unit::Number, allocations);
     Ok(())
 }
 
@@ -121,6 +122,16 @@ impl Rest {
                 black_box(self.now),
             ));
         }
+    }
+
+    /// Without those for what all of them share.
+    fn allocations_per_decision(&self, decisions: usize) -> Result<f64> {
+        let [none, all] = [0, decisions].map(|decisions| {
+            let before = thread_allocations();
+            self.decide(decisions);
+            thread_allocations() - before
+        });
+        Ok(count(usize::try_from(all - none)?) / count(decisions))
     }
 }
 

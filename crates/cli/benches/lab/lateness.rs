@@ -11,9 +11,9 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, ResourceExt as _};
 use sojourn_api::lab::instance::Instance;
 
-use crate::fleet::{Fleet, deadline};
+use super::fleet::{Fleet, deadline};
+use super::plan::Plan;
 use crate::number::{count, percentile};
-use crate::plan::Plan;
 use crate::report::{Goal, Report, Unit};
 use crate::up::{Controllers, Home, Up};
 

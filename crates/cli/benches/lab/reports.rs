@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use sojourn_core::key::Key;
 use sojourn_operator::tracker::{FLUSH_INTERVAL, Handle, Tracker};
 
+use super::plan::Plan;
 use crate::number::count;
-use crate::plan::Plan;
 use crate::processor::thread_time;
 use crate::report::{Goal, Report, Unit};
 

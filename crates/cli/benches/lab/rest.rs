@@ -19,10 +19,10 @@ use sojourn_operator::lab::ServedLab;
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
 
-use crate::fleet::Fleet;
+use super::fleet::Fleet;
+use super::plan::Plan;
+use crate::command::print_line;
 use crate::number::count;
-use crate::plan::Plan;
-use crate::print_line;
 use crate::process::own_processor;
 use crate::report::{Report, Unit};
 use crate::up::{Controllers, Home, Up};

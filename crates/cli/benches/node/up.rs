@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-use crate::usage::{self, Usage};
+use super::usage::{self, Usage};
 
 /// How long it may take to start or to stop.
 const START_TIMEOUT: Duration = Duration::from_secs(120);

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-/// The unit of `/proc/PID/stat`. It has been 100 per second on every Linux of the last decades,
-/// and asking for it takes a C library.
-const TICKS_PER_SECOND: u64 = 100;
+use crate::process::processor_of;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
@@ -41,13 +39,7 @@ fn processor(pid: u32) -> Option<Duration> {
         let counted = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
         return Some(Duration::from_nanos(counted.split(' ').next()?.parse().ok()?));
     }
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program comes second, in parentheses, and may hold anything.
-    let (_, after_name) = stat.rsplit_once(')')?;
-    let mut fields = after_name.split_whitespace().skip(11);
-    let user: u64 = fields.next()?.parse().ok()?;
-    let system: u64 = fields.next()?.parse().ok()?;
-    Some(Duration::from_millis((user + system) * 1000 / TICKS_PER_SECOND))
+    processor_of(&pid.to_string())
 }
 
 /// The shims of the Pods in this folder.

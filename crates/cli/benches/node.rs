@@ -3,24 +3,8 @@
 //! A release build of `sojourn up` runs Pods that do nothing; a client of the API makes them, sees
 //! them run by a watch, and deletes them. What the node and its shims use is read from `/proc`.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "figures are about real time, of a program that the environment may name"
-)]
-
-#[path = "../engine/command.rs"]
-mod command;
-#[path = "../engine/document.rs"]
-mod document;
-#[path = "../engine/machine.rs"]
-mod machine;
-#[path = "../engine/number.rs"]
-mod number;
 mod plan;
 mod pods;
-mod report;
-#[path = "../engine/scratch.rs"]
-mod scratch;
 mod up;
 mod usage;
 
@@ -28,16 +12,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::command::{BenchOptions, print, print_line};
+use self::plan::Plan;
+use self::pods::Pods;
+use self::up::Up;
+use self::usage::Usage;
+use crate::command::{self, BenchOptions, print, print_line};
 use crate::document::Document;
 use crate::machine::Machine;
-use crate::number::{count, percentile};
-use crate::plan::Plan;
-use crate::pods::Pods;
+use crate::number::{self, count, percentile};
 use crate::report::{Goal, Report, Unit};
 use crate::scratch::Scratch;
-use crate::up::Up;
-use crate::usage::Usage;
+
+/// What the command line calls it.
+pub(crate) const NAME: &str = "node";
 
 const KILOBYTE: f64 = 1024.0;
 const MEGABYTE: f64 = 1e6;
@@ -47,13 +34,13 @@ const END: &str = "a Pod from delete to gone";
 const MANY: &str = "many Pods";
 const MEMORY: &str = "memory";
 
-fn main() -> Result<()> {
-    command::main(Plan::FULL, Plan::QUICK, run)
+pub(crate) fn main(arguments: &[String]) -> Result<()> {
+    command::main(arguments, Plan::FULL, Plan::QUICK, run)
 }
 
 async fn run(wanted: BenchOptions<Plan>) -> Result<()> {
-    let document = wanted.into.map(|path| Document::open(path, "node")).transpose()?;
-    let scratch = Scratch::make("node")?;
+    let document = wanted.into.map(|path| Document::open(path, NAME)).transpose()?;
+    let scratch = Scratch::make(NAME)?;
     let mut machine = Machine::detect(scratch.path())?;
     let mut report = Report::default();
     let folder = scratch.folder()?;
@@ -119,13 +106,10 @@ fn note_latency(
     let (p50, p99) = goals.unzip();
     for (name, share, goal) in [("p50", 0.5, p50), ("p99", 0.99, p99)] {
         let figure = percentile(milliseconds, share);
-        report.note(
-            section,
-            format!("{how}, {name}"),
-            Unit::Milliseconds,
-            figure,
-            goal.map(Goal::AtMost),
-        );
+        report.note(section, format!("{how}, {name}"), Unit::Milliseconds, figure);
+        if let Some(goal) = goal {
+            report.goal(Goal::AtMost(goal));
+        }
     }
 }
 
@@ -137,11 +121,11 @@ async fn many(up: &Up, pods: &Pods, plan: &Plan, report: &mut Report) -> Result<
     let took = pods.start(&names).await?;
     let all = seconds(started.elapsed());
     let name = format!("{count} Pods, from the first create until all run");
-    report.note(MANY, name, Unit::Seconds, Some(all), Some(Goal::AtMost(30.0)));
+    report.note(MANY, name, Unit::Seconds, all);
+    report.goal(Goal::AtMost(30.0));
     let used = up.usage().context("cannot tell what the node uses")?;
-    let each =
-        milliseconds(used.processor.saturating_sub(before.processor)) / crate::number::count(count);
-    report.note(MANY, "processor time of the node per Pod", Unit::Milliseconds, Some(each), None);
+    let each = milliseconds(used.processor.saturating_sub(before.processor)) / number::count(count);
+    report.note(MANY, "processor time of the node per Pod", Unit::Milliseconds, each);
     note_latency(
         report,
         MANY,
@@ -157,13 +141,8 @@ async fn many(up: &Up, pods: &Pods, plan: &Plan, report: &mut Report) -> Result<
     let started = Instant::now();
     pods.end(&names).await?;
     let name = format!("{count} Pods, from the first delete until all are gone");
-    report.note(
-        MANY,
-        name,
-        Unit::Seconds,
-        Some(seconds(started.elapsed())),
-        Some(Goal::AtMost(30.0)),
-    );
+    report.note(MANY, name, Unit::Seconds, seconds(started.elapsed()));
+    report.goal(Goal::AtMost(30.0));
     Ok(())
 }
 
@@ -184,7 +163,8 @@ async fn idle(up: &Up, plan: &Plan, report: &mut Report) -> Result<()> {
     let names = ["idle, node, of one processor", "idle, all shims, of one processor"];
     let shares = [share(node_after, node), share(shims_after, shims)];
     for (name, figure) in names.into_iter().zip(shares) {
-        report.note(MANY, name, Unit::Percent, Some(figure), Some(Goal::AtMost(1.0)));
+        report.note(MANY, name, Unit::Percent, figure);
+        report.goal(Goal::AtMost(1.0));
     }
     Ok(())
 }
@@ -192,14 +172,8 @@ async fn idle(up: &Up, plan: &Plan, report: &mut Report) -> Result<()> {
 fn memory(up: &Up, pods: usize, before: Usage, report: &mut Report) -> Result<()> {
     let node = up.usage().context("cannot tell what the node uses")?;
     let per_pod = node.private.saturating_sub(before.private) as f64 / count(pods) / KILOBYTE;
-    report.note(
-        MEMORY,
-        "node, private",
-        Unit::Megabytes,
-        Some(node.private as f64 / MEGABYTE),
-        None,
-    );
-    report.note(MEMORY, "node, private, per Pod", Unit::Kilobytes, Some(per_pod), None);
+    report.note(MEMORY, "node, private", Unit::Megabytes, node.private as f64 / MEGABYTE);
+    report.note(MEMORY, "node, private, per Pod", Unit::Kilobytes, per_pod);
     let shims = up.shims()?;
     if shims.len() != pods {
         bail!("{pods} Pods have {} shims", shims.len());
@@ -208,23 +182,18 @@ fn memory(up: &Up, pods: usize, before: Usage, report: &mut Report) -> Result<()
         shims.iter().map(|shim| of(shim) as f64 / KILOBYTE).collect()
     };
     let private = kilobytes(|shim| shim.private);
-    let goal = Some(Goal::Below(2.0 * MEGABYTE / KILOBYTE));
-    report.note(MEMORY, "shim, private, p50", Unit::Kilobytes, percentile(&private, 0.5), None);
-    report.note(
-        MEMORY,
-        "shim, private, the largest",
-        Unit::Kilobytes,
-        percentile(&private, 1.0),
-        goal,
-    );
+    let goal = Goal::Below(2.0 * MEGABYTE / KILOBYTE);
+    report.note(MEMORY, "shim, private, p50", Unit::Kilobytes, percentile(&private, 0.5));
+    report.note(MEMORY, "shim, private, the largest", Unit::Kilobytes, percentile(&private, 1.0));
+    report.goal(goal);
     let shared = kilobytes(|shim| shim.proportional);
     report.note(
         MEMORY,
         "shim, with its part of what is shared, p50",
         Unit::Kilobytes,
         percentile(&shared, 0.5),
-        goal,
     );
+    report.goal(goal);
     Ok(())
 }
 

@@ -4,59 +4,41 @@
 //! instances cost and how punctual their ends are is measured of a release build of `sojourn up`,
 //! without Pods, from the outside.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "figures are about real time, of a program that the environment may name"
-)]
-
 mod collecting;
-#[path = "../engine/command.rs"]
-mod command;
 mod decisions;
-#[path = "../engine/document.rs"]
-mod document;
 mod fleet;
 mod lateness;
-#[path = "../engine/machine.rs"]
-mod machine;
-#[path = "../engine/number.rs"]
-mod number;
 mod plan;
-#[path = "../engine/process.rs"]
-mod process;
-mod processor;
 mod prometheus;
-mod report;
 mod reports;
 mod rest;
-#[path = "../engine/scratch.rs"]
-mod scratch;
-mod up;
 mod valgrind;
 
 use anyhow::{Context as _, Result};
 
-use crate::command::{BenchOptions, print, print_line};
+use self::plan::Plan;
+use crate::command::{self, BenchOptions, print, print_line};
 use crate::document::Document;
 use crate::machine::Machine;
-use crate::plan::Plan;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::up::Home;
 
-fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [word, times] = arguments.as_slice()
+/// What the command line calls it.
+pub(crate) const NAME: &str = "lab";
+
+pub(crate) fn main(arguments: &[String]) -> Result<()> {
+    if let [word, times] = arguments
         && word == decisions::WORD
     {
         return decisions::repeat(times.parse().context("not a number of decisions")?);
     }
-    command::main(Plan::FULL, Plan::QUICK, run)
+    command::main(arguments, Plan::FULL, Plan::QUICK, run)
 }
 
 async fn run(wanted: BenchOptions<Plan>) -> Result<()> {
-    let document = wanted.into.map(|path| Document::open(path, "lab")).transpose()?;
-    let scratch = Scratch::make("lab")?;
+    let document = wanted.into.map(|path| Document::open(path, NAME)).transpose()?;
+    let scratch = Scratch::make(NAME)?;
     let mut machine = Machine::detect(scratch.path())?;
     let (plan, mut report) = (wanted.plan, Report::default());
 

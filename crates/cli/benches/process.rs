@@ -66,7 +66,6 @@ impl Processes {
     }
 
     /// Bytes of [`Self::resident`] that are no pages of a file: what the program itself asked for.
-    #[allow(dead_code, reason = "not every benchmark tells it")]
     pub(crate) fn anonymous(&self) -> Option<f64> {
         self.memory("RssAnon:")
     }
@@ -99,7 +98,8 @@ pub(crate) fn memory_of(process: &str, field: &str) -> Option<f64> {
     Some(kibibytes * 1024.0)
 }
 
-fn processor_of(process: &str) -> Option<Duration> {
+/// Processor time that a process has used so far, of all its threads, in ticks.
+pub(crate) fn processor_of(process: &str) -> Option<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name of the program comes second, in parentheses, and may hold anything.
     let (_, after_name) = stat.rsplit_once(')')?;

@@ -13,6 +13,7 @@ pub(crate) enum Unit {
     Seconds,
     Percent,
     Bytes,
+    Kilobytes,
     Megabytes,
     /// A plain count.
     Number,
@@ -29,6 +30,7 @@ impl Unit {
             Self::Seconds => "s",
             Self::Percent => "%",
             Self::Bytes => "B",
+            Self::Kilobytes => "KiB",
             Self::Megabytes => "MB",
             Self::Number => "",
         }
@@ -39,6 +41,7 @@ impl Unit {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Goal {
     AtMost(f64),
+    Below(f64),
     AtLeast(f64),
 }
 
@@ -102,6 +105,7 @@ impl Row {
         let goal = self.goal.map(|goal| {
             let (sign, limit, met) = match goal {
                 Goal::AtMost(limit) => ("≤", limit, self.figure.map(|figure| figure <= limit)),
+                Goal::Below(limit) => ("<", limit, self.figure.map(|figure| figure < limit)),
                 Goal::AtLeast(limit) => ("≥", limit, self.figure.map(|figure| figure >= limit)),
             };
             let met = match met {

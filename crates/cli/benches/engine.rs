@@ -5,23 +5,12 @@
 //! every write to disk. They are measured in turns, each time started anew, so that whatever else
 //! the machine does meets both. Without `KUBEBUILDER_ASSETS` only the engine is measured.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "figures are about real time, of a program that the environment may name"
-)]
-
 mod client;
-mod command;
-mod document;
 mod kubernetes;
 mod load;
-mod machine;
 mod measure;
-mod number;
 mod plan;
-mod process;
 mod report;
-mod scratch;
 mod server;
 mod workload;
 
@@ -29,25 +18,28 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::command::{BenchOptions, print, print_line};
+use self::plan::Plan;
+use self::report::{Column, Report};
+use self::server::Server;
+use crate::command::{self, BenchOptions, print, print_line};
 use crate::document::Document;
 use crate::machine::Machine;
-use crate::plan::Plan;
-use crate::report::{Column, Report};
 use crate::scratch::Scratch;
-use crate::server::Server;
 
-fn main() -> Result<()> {
-    command::main(Plan::FULL, Plan::QUICK, run)
+/// What the command line calls it.
+pub(crate) const NAME: &str = "engine";
+
+pub(crate) fn main(arguments: &[String]) -> Result<()> {
+    command::main(arguments, Plan::FULL, Plan::QUICK, run)
 }
 
 async fn run(wanted: BenchOptions<Plan>) -> Result<()> {
-    let document = wanted.into.map(|path| Document::open(path, "engine")).transpose()?;
+    let document = wanted.into.map(|path| Document::open(path, NAME)).transpose()?;
     let assets = kubernetes::assets();
     if assets.is_none() {
         print_line("$KUBEBUILDER_ASSETS is not set: there is no real server to compare with");
     }
-    let scratch = Scratch::make("engine")?;
+    let scratch = Scratch::make(NAME)?;
     let mut machine = Machine::detect(scratch.path())?;
     let mut report = Report::default();
     let plan = &wanted.plan;

@@ -14,11 +14,16 @@ pub(crate) struct BenchOptions<P> {
 }
 
 /// Runs the benchmark with the plan that the command line asks for.
-pub(crate) fn main<P, F>(full: P, quick: P, run: impl FnOnce(BenchOptions<P>) -> F) -> Result<()>
+pub(crate) fn main<P, F>(
+    arguments: &[String],
+    full: P,
+    quick: P,
+    run: impl FnOnce(BenchOptions<P>) -> F,
+) -> Result<()>
 where
     F: Future<Output = Result<()>>,
 {
-    let Some(wanted) = wanted(std::env::args().skip(1), full, quick)? else { return Ok(()) };
+    let Some(wanted) = wanted(arguments, full, quick)? else { return Ok(()) };
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
@@ -31,16 +36,12 @@ where
     })
 }
 
-/// Nothing if this is not `cargo bench`: `cargo test --all-targets` starts benchmarks as well.
-fn wanted<P>(
-    arguments: impl IntoIterator<Item = String>,
-    full: P,
-    quick: P,
-) -> Result<Option<BenchOptions<P>>> {
+/// Nothing if this is not `cargo bench`, which says so in an argument of its own.
+fn wanted<P>(arguments: &[String], full: P, quick: P) -> Result<Option<BenchOptions<P>>> {
     let mut wanted = BenchOptions { plan: full, into: None };
     let mut quick = Some(quick);
     let mut by_cargo_bench = false;
-    let mut arguments = arguments.into_iter();
+    let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--bench" => by_cargo_bench = true,
@@ -57,7 +58,6 @@ fn wanted<P>(
 
 /// The `sojourn` to measure: the one of this build, or, for figures of two builds from one machine,
 /// the one that `$SOJOURN_BENCH_PROGRAM` names.
-#[allow(dead_code, reason = "some benchmarks start no `sojourn`")]
 pub(crate) fn program() -> PathBuf {
     let other = std::env::var_os("SOJOURN_BENCH_PROGRAM");
     other.map_or_else(|| env!("CARGO_BIN_EXE_sojourn").into(), PathBuf::from)

@@ -5,66 +5,40 @@
 //! played here, and no process is started. A release build of `sojourn up` prepares the data, so that kinds, roles and
 //! accounts are as people have them.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "figures are about real time, of a program that the environment may name"
-)]
-
 mod client;
-#[path = "../engine/command.rs"]
-mod command;
 mod connection;
 mod crowd;
-#[path = "../engine/document.rs"]
-mod document;
 mod fleet;
 mod harness;
 mod ledger;
 mod load;
-#[path = "../engine/machine.rs"]
-mod machine;
 mod nodes;
-#[path = "../engine/number.rs"]
-mod number;
 mod picks;
 mod plan;
-#[path = "../engine/process.rs"]
-#[allow(dead_code, reason = "the benchmark of the engine, whose it is, uses all of it")]
-mod process;
-#[path = "../lab/report.rs"]
-#[allow(dead_code, reason = "the benchmark of the lab, whose it is, uses all of it")]
-mod report;
 mod requests;
 mod rest;
-#[path = "../engine/scratch.rs"]
-mod scratch;
 mod steady;
-#[path = "../lab/up.rs"]
-#[allow(dead_code, reason = "the benchmark of the lab, whose it is, uses all of it")]
-mod up;
 
 use anyhow::Result;
-use tikv_jemallocator::Jemalloc;
 
-use crate::command::{BenchOptions, print, print_line};
+use self::plan::Plan;
+use crate::command::{self, BenchOptions, print, print_line};
 use crate::document::Document;
 use crate::machine::Machine;
-use crate::plan::Plan;
 use crate::report::Report;
 use crate::scratch::Scratch;
 use crate::up::Home;
 
-/// As in the binary.
-#[global_allocator]
-static ALLOCATOR: Jemalloc = Jemalloc;
+/// What the command line calls it.
+pub(crate) const NAME: &str = "game";
 
-fn main() -> Result<()> {
-    command::main(Plan::FULL, Plan::QUICK, run)
+pub(crate) fn main(arguments: &[String]) -> Result<()> {
+    command::main(arguments, Plan::FULL, Plan::QUICK, run)
 }
 
 async fn run(wanted: BenchOptions<Plan>) -> Result<()> {
-    let document = wanted.into.map(|path| Document::open(path, "game")).transpose()?;
-    let scratch = Scratch::make("game")?;
+    let document = wanted.into.map(|path| Document::open(path, NAME)).transpose()?;
+    let scratch = Scratch::make(NAME)?;
     let mut machine = Machine::detect(scratch.path())?;
     let (plan, mut report) = (wanted.plan, Report::default());
 
