@@ -8,6 +8,10 @@ use regex::Regex;
 use serde_json::{Value, json};
 use sojourn_core::term::{Term, TermError};
 
+mod go_duration;
+
+pub(crate) use go_duration::{go_age, go_age_rules};
+
 /// A form that a text must have. Patterns are in the syntax that RE2 and `regex` share and are put
 /// into raw CEL literals as they are, so they hold no quote.
 #[derive(Debug)]
@@ -193,6 +197,13 @@ pub(crate) static PROVIDER: Grammar = Grammar::new(
     "^[a-z]([-a-z0-9]*[a-z0-9])?$",
     63,
     "the name of a provider: lower-case letters, digits and dashes",
+);
+
+/// What machines are known by at their provider: a label of them, or what their names begin with.
+pub(crate) static INFRA_ID: Grammar = Grammar::new(
+    "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+    63,
+    "at most 63 letters, digits, dashes, dots and underscores, beginning and ending with a letter or digit: machines are labelled with it",
 );
 
 /// The pattern of one field of a cron line: a list of values, ranges and stars, each with a step.

@@ -21,6 +21,7 @@
 pub mod access;
 pub mod activity;
 mod annotation;
+pub mod cluster;
 pub mod config;
 mod definition;
 pub mod family;

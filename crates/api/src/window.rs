@@ -20,13 +20,13 @@ pub(crate) fn window(
     Some(Window { cron: cron?, duration: duration?, zone: zone? })
 }
 
-fn cron(text: &str) -> Result<Cron, String> {
+pub(crate) fn cron(text: &str) -> Result<Cron, String> {
     CRON.check(text)?;
     text.parse().map_err(|error: CronError| error.to_string())
 }
 
 /// A time zone by its name, out of the program itself.
-fn zone(name: &str) -> Result<TimeZone, String> {
+pub(crate) fn zone(name: &str) -> Result<TimeZone, String> {
     static ZONES: OnceLock<TimeZoneDatabase> = OnceLock::new();
     TIME_ZONE.check(name)?;
     let found = ZONES.get_or_init(TimeZoneDatabase::bundled).get(name);

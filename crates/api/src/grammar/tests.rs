@@ -142,6 +142,17 @@ fn users_groups_and_clusters() {
 }
 
 #[test]
+fn what_machines_are_known_by() {
+    let longest = "a".repeat(63);
+    accepts(
+        &INFRA_ID,
+        &["blue-x7k2p", "Blue_1.a", "0", &longest],
+        &["", "-a", "a-", "a b", "a/b", "é"],
+    );
+    assert!(INFRA_ID.check(&"a".repeat(64)).is_err());
+}
+
+#[test]
 fn patterns_can_be_put_into_expressions() {
     let all = [
         &EMAIL,
@@ -158,6 +169,7 @@ fn patterns_can_be_put_into_expressions() {
         &VARIABLE,
         &PRINCIPAL,
         &CLUSTER,
+        &INFRA_ID,
     ];
     for grammar in all {
         for pattern in [Some(grammar.pattern), grammar.except].into_iter().flatten() {
