@@ -92,3 +92,31 @@ pub(crate) fn operator() -> Vec<PolicyRule> {
         rule("", &["secrets"], &["get", "list", "create", "update", "delete"]),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_a_cluster_nothing_is_made_no_secret_is_read_and_only_kubelets_get_certificates() {
+        for rule in target() {
+            assert!(!rule.verbs.iter().any(|verb| verb == "create" || verb == "*"), "{rule:?}");
+            let resources: Vec<_> = rule.resources.iter().flatten().map(String::as_str).collect();
+            assert!(!resources.contains(&"secrets") && !resources.contains(&"*"), "{rule:?}");
+            let names = rule.resource_names.as_ref().map(Vec::len);
+            assert_eq!(resources == ["signers"], names == Some(SIGNERS.len()), "{rule:?}");
+        }
+    }
+
+    #[test]
+    fn only_whoever_syncs_says_that_it_is_done() {
+        let says_so = |role: &ClusterRole| {
+            let mut rules = role.rules.iter().flatten();
+            rules
+                .any(|rule| rule.resources.iter().flatten().any(|one| one == "clustersyncs/status"))
+        };
+        let roles: Vec<_> = roles().into_iter().filter(says_so).collect();
+        let names: Vec<_> = roles.iter().map(|role| role.metadata.name.as_deref()).collect();
+        assert_eq!(names, [Some(SYNCER)]);
+    }
+}

@@ -124,7 +124,6 @@ fn an_empty_power_state_is_running_and_no_gates_are_none() {
     assert_eq!(tiny, Some(SignedDuration::from_nanos(1_000)));
 }
 
-// case: cluster S09, S10, S11, S12
 #[test]
 fn a_pause_is_said_by_any_of_three_annotations_in_the_words_of_others() {
     let pause = "cluster.sojourn.dev/powerstate-pause";
@@ -138,7 +137,7 @@ fn a_pause_is_said_by_any_of_three_annotations_in_the_words_of_others() {
     assert!(annotated("sojourn.dev/paused", "true").paused);
 }
 
-// case: cluster S04, S14
+// case: cluster S14
 #[test]
 fn what_nobody_can_stop_is_unsupported() {
     for (platform, stopped) in [
@@ -156,14 +155,12 @@ fn what_nobody_can_stop_is_unsupported() {
     assert_eq!(disabled.platform, Platform::Actuated(Stopped::Removed));
 }
 
-// case: cluster F01, F02, F03, F04
 #[test]
 fn a_fake_cluster_is_one_by_its_annotation() {
     assert!(annotated("cluster.sojourn.dev/fake-cluster", "true").fake);
     assert!(!with_spec("platform", json!({ "fake": {} })).fake);
 }
 
-// case: cluster S39
 #[test]
 fn a_label_skips_operators() {
     let labelled = |text: &str| {
@@ -174,7 +171,6 @@ fn a_label_skips_operators() {
     assert!(!labelled("false"));
 }
 
-// case: cluster A09, A10
 #[test]
 fn a_cluster_of_a_pool_is_claimed_once_it_says_by_whom_and_when() {
     let at = "2026-11-19T07:00:00Z";

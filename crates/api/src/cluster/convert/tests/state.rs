@@ -344,7 +344,7 @@ fn conditions_that_say_nothing_that_we_know_are_lost_and_others_stay() {
     assert_eq!(kinds, ["Hibernating", "Ready", "Unreachable", "NoMachinesFound", "Accepted"]);
 }
 
-// case: cluster S01, S04, S09, S24, S37
+// case: cluster S09
 #[test]
 fn both_conditions_and_the_power_state_are_written_to_the_letter() {
     for (conditions, hibernating, ready, power) in [
@@ -428,7 +428,6 @@ fn a_transition_is_a_change_of_status_alone_and_a_generation_alone_is_no_news() 
     assert_eq!(write(ReadyReason::Running, 2, 9), (at(9), Some(2)));
 }
 
-// case: cluster X03
 #[test]
 fn that_nothing_matched_is_a_condition_of_its_own() {
     for (found, status, reason) in [
