@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
+use sojourn_core::cluster::{ErrorClass, MachineState};
 use sojourn_core::key::Key;
 use tokio::sync::broadcast;
 
@@ -113,114 +114,6 @@ pub struct ActuatedMachine {
     pub addresses: Vec<String>,
 }
 
-/// What a provider says of a machine, in the words that all providers share.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MachineState {
-    Running,
-    /// It starts.
-    Pending,
-    Stopping,
-    Stopped,
-    /// It runs nothing and still holds its place: paused, suspended.
-    Paused,
-    Failed,
-    /// It is going for good.
-    Deleting,
-    /// There is none of it, or only its name is left.
-    Missing,
-    /// The provider's own word, which nobody here knows.
-    Unknown(String),
-}
-
-impl MachineState {
-    const KNOWN: [Self; 8] = [
-        Self::Running,
-        Self::Pending,
-        Self::Stopping,
-        Self::Stopped,
-        Self::Paused,
-        Self::Failed,
-        Self::Deleting,
-        Self::Missing,
-    ];
-
-    /// The state that a provider means by a word.
-    pub fn of(word: &str) -> Self {
-        let known = Self::KNOWN.into_iter().find(|state| state.as_str() == word);
-        known.unwrap_or_else(|| Self::Unknown(word.to_owned()))
-    }
-
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::Running => "Running",
-            Self::Pending => "Pending",
-            Self::Stopping => "Stopping",
-            Self::Stopped => "Stopped",
-            Self::Paused => "Paused",
-            Self::Failed => "Failed",
-            Self::Deleting => "Deleting",
-            Self::Missing => "Missing",
-            Self::Unknown(word) => word,
-        }
-    }
-}
-
-impl fmt::Display for MachineState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown(word) => write!(f, "Unknown ({word})"),
-            known => f.write_str(known.as_str()),
-        }
-    }
-}
-
-/// What kind of failure a request came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum ErrorClass {
-    /// It will not be carried out, however often it is sent.
-    Refused,
-    Quota,
-    Capacity,
-    /// Whoever asks is not known, or may not do that.
-    Auth,
-    Throttled,
-    NotFound,
-    /// The machine is in a state in which that cannot be done.
-    Conflict,
-    Transient,
-}
-
-impl ErrorClass {
-    pub const ALL: [Self; 8] = [
-        Self::Refused,
-        Self::Quota,
-        Self::Capacity,
-        Self::Auth,
-        Self::Throttled,
-        Self::NotFound,
-        Self::Conflict,
-        Self::Transient,
-    ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Refused => "Refused",
-            Self::Quota => "Quota",
-            Self::Capacity => "Capacity",
-            Self::Auth => "Auth",
-            Self::Throttled => "Throttled",
-            Self::NotFound => "NotFound",
-            Self::Conflict => "Conflict",
-            Self::Transient => "Transient",
-        }
-    }
-
-    /// The class of that name, if there is one.
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|class| class.as_str() == word)
-    }
-}
-
 /// Why a request was not carried out.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ActuatorError {
@@ -274,20 +167,6 @@ impl ActuatorChanges {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn states_and_classes_are_known_by_their_names() {
-        for state in MachineState::KNOWN {
-            assert_eq!(MachineState::of(state.as_str()), state);
-        }
-        let foreign = MachineState::of("hibernated");
-        assert_eq!(foreign, MachineState::Unknown("hibernated".to_owned()));
-        assert_eq!(foreign.to_string(), "Unknown (hibernated)");
-        for class in ErrorClass::ALL {
-            assert_eq!(ErrorClass::of(class.as_str()), Some(class));
-        }
-        assert_eq!(ErrorClass::of("refused"), None);
-    }
 
     #[test]
     fn what_an_account_holds_is_in_no_log() {

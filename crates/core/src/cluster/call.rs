@@ -14,9 +14,11 @@ const MAX_RETRY_AFTER: SignedDuration = SignedDuration::from_hours(1);
 /// What kind of failure a call came to, as the provider protocol has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorClass {
+    /// It will not be carried out, however often it is sent.
     Refused,
     Quota,
     Capacity,
+    /// Whoever asks is not known, or may not do that.
     Auth,
     Throttled,
     NotFound,
@@ -48,6 +50,11 @@ impl ErrorClass {
             Self::Conflict => "Conflict",
             Self::Transient => "Transient",
         }
+    }
+
+    /// The class of that name, if there is one.
+    pub fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.as_str() == word)
     }
 }
 
@@ -134,6 +141,14 @@ mod tests {
     fn wait(failure: &CallFailure, failures: u32) -> i64 {
         let at = Timestamp::UNIX_EPOCH;
         POLICY.after_failure(failure, failures, at).duration_since(at).as_secs()
+    }
+
+    #[test]
+    fn classes_are_known_by_their_names() {
+        for class in ErrorClass::ALL {
+            assert_eq!(ErrorClass::of(class.as_str()), Some(class));
+        }
+        assert_eq!(ErrorClass::of("refused"), None);
     }
 
     #[test]

@@ -23,9 +23,26 @@ pub enum MachineState {
     Unknown(String),
 }
 
-impl fmt::Display for MachineState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl MachineState {
+    const KNOWN: [Self; 8] = [
+        Self::Running,
+        Self::Pending,
+        Self::Stopping,
+        Self::Stopped,
+        Self::Paused,
+        Self::Failed,
+        Self::Deleting,
+        Self::Missing,
+    ];
+
+    /// The state that a provider means by a word.
+    pub fn of(word: &str) -> Self {
+        let known = Self::KNOWN.into_iter().find(|state| state.as_str() == word);
+        known.unwrap_or_else(|| Self::Unknown(word.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        match self {
             Self::Running => "Running",
             Self::Pending => "Pending",
             Self::Stopping => "Stopping",
@@ -34,8 +51,17 @@ impl fmt::Display for MachineState {
             Self::Failed => "Failed",
             Self::Deleting => "Deleting",
             Self::Missing => "Missing",
-            Self::Unknown(word) => return write!(f, "Unknown ({word})"),
-        })
+            Self::Unknown(word) => word,
+        }
+    }
+}
+
+impl fmt::Display for MachineState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(word) => write!(f, "Unknown ({word})"),
+            known => f.write_str(known.as_str()),
+        }
     }
 }
 

@@ -5,10 +5,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use sojourn_core::cluster::{ErrorClass, MachineState};
 
-use super::{
-    ActuatedMachine, Actuator, ActuatorError, Cluster, ErrorClass, MachineState, Platform,
-};
+use super::{ActuatedMachine, Actuator, ActuatorError, Cluster, Platform};
 
 /// Anything must be visible within this time.
 const VISIBILITY_TIMEOUT: Duration = Duration::from_secs(600);

@@ -7,12 +7,13 @@
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use sojourn_core::cluster::ErrorClass;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
 use super::{
-    ActuatedMachine, Actuator, ActuatorChange, ActuatorChanges, ActuatorError, Cluster, ErrorClass,
+    ActuatedMachine, Actuator, ActuatorChange, ActuatorChanges, ActuatorError, Cluster,
     MAX_PENDING_CHANGES, Platform,
 };
 use crate::exec::inventory::list_all;

@@ -9,12 +9,13 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use sojourn_core::cluster::{ErrorClass, MachineState};
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use super::{
-    ActuatedMachine, Actuator, ActuatorChange, ActuatorChanges, ActuatorError, Cluster, ErrorClass,
-    MAX_PENDING_CHANGES, MachineState, Platform,
+    ActuatedMachine, Actuator, ActuatorChange, ActuatorChanges, ActuatorError, Cluster,
+    MAX_PENDING_CHANGES, Platform,
 };
 
 /// How clusters call it.

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use sojourn_core::cluster::MachineState;
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use tokio::sync::broadcast::error::RecvError;
@@ -16,7 +17,6 @@ use tokio::time::{Duration, Instant};
 
 use super::client::{CallError, Client, ProgramEvent};
 use super::message::{ListPage, MachineReport, Operation, Request};
-use crate::actuator::MachineState;
 use crate::machine::ProviderChange;
 
 /// Parts of one list.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use sojourn_core::cluster::{ErrorClass, MachineState};
 
-use crate::actuator::{Account, ErrorClass, MachineState};
+use crate::actuator::Account;
 
 /// The version that is spoken here.
 pub const PROTOCOL: u32 = 1;

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use serde_json::{Value, json};
+use sojourn_core::cluster::ErrorClass;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::Instant;
 
@@ -9,7 +10,6 @@ use super::client::ProgramEvent::{Down, Machine, Up};
 use super::message::Request;
 use super::scripted_program::{Scripted, ScriptedRun};
 use super::*;
-use crate::actuator::ErrorClass;
 
 const ALL: [&str; 6] = ["create", "delete", "list", "watch", "stop", "start"];
 const SECOND: Duration = Duration::from_secs(1);

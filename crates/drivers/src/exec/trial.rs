@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
+use sojourn_core::cluster::{ErrorClass, MachineState};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -18,7 +19,7 @@ use super::client::{CallError, Client, ProgramEvent, ProgramState, STARTING};
 use super::folder::Program;
 use super::inventory::list_all;
 use super::message::{MachineReport, Operation, Request, created};
-use crate::actuator::{Account, ErrorClass, MachineState};
+use crate::actuator::Account;
 
 /// Between two looks at a list.
 const INTERVAL: Duration = Duration::from_millis(200);

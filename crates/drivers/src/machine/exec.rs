@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use sojourn_core::cluster::{ErrorClass, MachineState};
 use sojourn_core::group::observed::{Power, ProviderMachine};
 use sojourn_core::known::Known;
 use tokio::sync::broadcast;
@@ -21,7 +22,6 @@ use super::{
     CreateRequest, MAX_PENDING_CHANGES, MachineRef, Provider, ProviderChanges, ProviderError,
     ProviderStatus,
 };
-use crate::actuator::{ErrorClass, MachineState};
 use crate::exec::inventory::Inventory;
 use crate::exec::message::{MachineReport, Request, created};
 use crate::exec::{CallError, NAME, Operation, Programs, Resolved};

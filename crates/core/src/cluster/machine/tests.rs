@@ -1,9 +1,6 @@
 use super::*;
 use MachineState::{Deleting, Failed, Missing, Paused, Pending, Running, Stopped as Off, Stopping};
 
-const STATES: [MachineState; 8] =
-    [Running, Pending, Stopping, Off, Paused, Failed, Deleting, Missing];
-
 fn census(states: &[MachineState], direction: Direction) -> Census {
     let names: Vec<String> = (0..states.len()).map(|index| format!("m{index}")).collect();
     let machines = names.iter().map(String::as_str).zip(states);
@@ -92,7 +89,7 @@ fn where_stopping_removes_what_is_missing_is_stopped_and_has_to_be_made_again() 
 
 #[test]
 fn no_state_is_settled_both_ways() {
-    for state in STATES {
+    for state in MachineState::KNOWN {
         for stopped in [Stopped::Kept, Stopped::Removed] {
             let both = Direction::ALL.map(|direction| state.standing(direction, stopped));
             assert_ne!(both, [Standing::Settled; 2], "{state}");
@@ -102,11 +99,22 @@ fn no_state_is_settled_both_ways() {
 
 #[test]
 fn what_drifted_has_to_be_called() {
-    for state in STATES {
+    for state in MachineState::KNOWN {
         for direction in Direction::ALL {
             if state.is_drift(direction) {
                 assert_eq!(state.standing(direction, Stopped::Kept), Standing::ToCall, "{state}");
             }
         }
     }
+}
+
+#[test]
+fn states_are_known_by_their_names() {
+    for state in MachineState::KNOWN {
+        assert_eq!(MachineState::of(state.as_str()), state);
+    }
+    let foreign = MachineState::of("hibernated");
+    assert_eq!(foreign, MachineState::Unknown("hibernated".to_owned()));
+    assert_eq!(foreign.to_string(), "Unknown (hibernated)");
+    assert_eq!(Running.to_string(), "Running");
 }
