@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
-use sojourn_core::cluster::{ErrorClass, MachineState};
+use sojourn_core::cluster::{ErrorClass, InventoryMachine, MachineState, Stopped};
 use sojourn_core::key::Key;
 use tokio::sync::broadcast;
 
@@ -57,8 +57,84 @@ pub trait Actuator: fmt::Debug + Send + Sync {
         machine: &'a str,
     ) -> BoxFuture<'a, Result<(), ActuatorError>>;
 
+    /// Begins to end a machine for good: one that cannot be stopped, and is replaced later. One that is gone is
+    /// ended.
+    fn end<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        machine: &'a str,
+    ) -> BoxFuture<'a, Result<(), ActuatorError>>;
+
     /// Tells from now on of which clusters a list may have changed, as far as it hears of that.
     fn changes(&self) -> ActuatorChanges;
+
+    /// What stopping makes of a machine.
+    fn stopped(&self) -> Stopped {
+        Stopped::Kept
+    }
+
+    /// About how many machines one request can be; [`Self::act_on_all`] is for those that know more than one.
+    fn max_batch(&self) -> usize {
+        1
+    }
+
+    /// Begins the same at several machines by one request. An error says nothing about any one of them, and each
+    /// can be asked for alone.
+    fn act_on_all<'a>(
+        &'a self,
+        _cluster: &'a Cluster,
+        _action: Action,
+        _machines: &'a [String],
+    ) -> BoxFuture<'a, Result<(), ActuatorError>> {
+        let message = "it takes requests about one machine alone";
+        Box::pin(std::future::ready(Err(ActuatorError::failed(ErrorClass::Refused, message))))
+    }
+
+    /// What is on record of machines that were removed, if stopping removes them.
+    fn records<'a>(
+        &'a self,
+        _cluster: &'a Cluster,
+    ) -> BoxFuture<'a, Result<Vec<InventoryMachine>, ActuatorError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Removes what is on record. What is not there is removed.
+    fn remove_records<'a>(
+        &'a self,
+        _cluster: &'a Cluster,
+    ) -> BoxFuture<'a, Result<(), ActuatorError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Where a person finds what is on record, if anything is ever.
+    fn where_records_are(&self, _cluster: &Cluster) -> Option<String> {
+        None
+    }
+}
+
+impl dyn Actuator + '_ {
+    /// Begins something at one machine.
+    pub fn act<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        action: Action,
+        machine: &'a str,
+    ) -> BoxFuture<'a, Result<(), ActuatorError>> {
+        match action {
+            Action::Stop => self.stop(cluster, machine),
+            Action::Start => self.start(cluster, machine),
+            Action::End => self.end(cluster, machine),
+        }
+    }
+}
+
+/// What is begun at a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Action {
+    Stop,
+    Start,
+    /// It goes for good.
+    End,
 }
 
 /// A cluster whose machines are acted on.

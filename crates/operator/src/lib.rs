@@ -26,6 +26,7 @@ pub mod access;
 pub mod admission;
 mod api_error;
 pub mod clock;
+pub mod cluster;
 pub mod collector;
 mod condition;
 pub mod configuration;

@@ -1,11 +1,12 @@
 //! What every actuator does alike, as one suite that each actuator's test calls.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
-use sojourn_core::cluster::{ErrorClass, MachineState};
+use sojourn_core::cluster::{ErrorClass, MachineState, Stopped};
 
 use super::{ActuatedMachine, Actuator, ActuatorError, Cluster, Platform};
 
@@ -51,6 +52,8 @@ pub async fn suite(harness: &dyn ContractHarness) {
     a_request_that_was_dropped_can_be_sent_again(harness).await;
     what_is_not_there_is_not_found(harness).await;
     what_vanishes_is_no_longer_listed(harness).await;
+    what_is_ended_goes_for_good(harness).await;
+    what_is_on_record_can_be_removed(harness).await;
     an_outage_is_an_error_and_never_an_empty_list(harness).await;
     a_restart_changes_nothing(harness).await;
 }
@@ -92,7 +95,7 @@ async fn machines_stop_and_start_and_a_request_sent_twice_is_one(harness: &dyn C
     assert_eq!(actuator.start(&cluster, &first.id).await, Ok(()), "it runs");
     assert_eq!(actuator.stop(&cluster, &first.id).await, Ok(()));
     assert_eq!(actuator.stop(&cluster, &first.id).await, Ok(()), "it stops already");
-    until(harness, &cluster, &first.id, &MachineState::Stopped).await;
+    until(harness, &cluster, &first.id, &off(harness)).await;
     assert_eq!(actuator.stop(&cluster, &first.id).await, Ok(()), "it has stopped");
     for other in rest {
         until(harness, &cluster, &other.id, &MachineState::Running).await;
@@ -117,7 +120,7 @@ async fn a_request_that_was_dropped_can_be_sent_again(harness: &dyn ContractHarn
         }
     }
     assert_eq!(actuator.stop(&cluster, &id).await, Ok(()));
-    until(harness, &cluster, &id, &MachineState::Stopped).await;
+    until(harness, &cluster, &id, &off(harness)).await;
     drop(actuator.start(&cluster, &id));
     assert_eq!(actuator.start(&cluster, &id).await, Ok(()));
     until(harness, &cluster, &id, &MachineState::Running).await;
@@ -148,6 +151,42 @@ async fn what_vanishes_is_no_longer_listed(harness: &dyn ContractHarness) {
     assert_eq!(left, MACHINES - 1);
 }
 
+async fn what_is_ended_goes_for_good(harness: &dyn ContractHarness) {
+    let actuator = harness.actuator();
+    let cluster = harness.cluster("ended", MACHINES).await;
+    let machines = list(harness, &cluster).await;
+    let (first, rest) = machines.split_first().expect("there are some");
+    assert_eq!(actuator.end(&cluster, &first.id).await, Ok(()));
+    assert_eq!(actuator.end(&cluster, &first.id).await, Ok(()), "it goes already");
+    until(harness, &cluster, &first.id, &MachineState::Missing).await;
+    assert_eq!(actuator.end(&cluster, &first.id).await, Ok(()), "it is gone");
+    let started = actuator.start(&cluster, &first.id).await;
+    assert!(matches!(started, Err(ActuatorError::Failed { .. })), "{started:?}");
+    for other in rest {
+        until(harness, &cluster, &other.id, &MachineState::Running).await;
+    }
+}
+
+async fn what_is_on_record_can_be_removed(harness: &dyn ContractHarness) {
+    let actuator = harness.actuator();
+    let cluster = harness.cluster("recorded", MACHINES).await;
+    let records = async || actuator.records(&cluster).await.expect("they can be read").len();
+    assert_eq!(records().await, 0, "nothing was stopped");
+    for machine in list(harness, &cluster).await {
+        assert_eq!(actuator.stop(&cluster, &machine.id).await, Ok(()));
+    }
+    match actuator.stopped() {
+        Stopped::Kept => assert_eq!(records().await, 0),
+        Stopped::Removed => {
+            assert_eq!(records().await, MACHINES);
+            assert!(actuator.where_records_are(&cluster).is_some_and(|place| !place.is_empty()));
+        }
+    }
+    assert_eq!(actuator.remove_records(&cluster).await, Ok(()));
+    assert_eq!(records().await, 0);
+    assert_eq!(actuator.remove_records(&cluster).await, Ok(()), "they are gone");
+}
+
 async fn an_outage_is_an_error_and_never_an_empty_list(harness: &dyn ContractHarness) {
     let actuator = harness.actuator();
     let cluster = harness.cluster("outage", MACHINES).await;
@@ -157,8 +196,8 @@ async fn an_outage_is_an_error_and_never_an_empty_list(harness: &dyn ContractHar
     actuator.stop(&cluster, &id).await.expect_err("nobody answers");
     harness.set_outage(false).await;
     assert_eq!(actuator.stop(&cluster, &id).await, Ok(()));
-    until(harness, &cluster, &id, &MachineState::Stopped).await;
-    assert_eq!(list(harness, &cluster).await.len(), MACHINES);
+    until(harness, &cluster, &id, &off(harness)).await;
+    assert_eq!(known(harness, &cluster).await.len(), MACHINES);
 }
 
 async fn a_restart_changes_nothing(harness: &dyn ContractHarness) {
@@ -168,7 +207,7 @@ async fn a_restart_changes_nothing(harness: &dyn ContractHarness) {
     let (stopped, running) = (&machines[0].id, &machines[1].id);
     assert_eq!(actuator.stop(&cluster, stopped).await, Ok(()));
     harness.restart().await;
-    until(harness, &cluster, stopped, &MachineState::Stopped).await;
+    until(harness, &cluster, stopped, &off(harness)).await;
     until(harness, &cluster, running, &MachineState::Running).await;
     let actuator = harness.actuator();
     assert_eq!(actuator.stop(&cluster, stopped).await, Ok(()));
@@ -179,6 +218,21 @@ async fn a_restart_changes_nothing(harness: &dyn ContractHarness) {
 
 async fn list(harness: &dyn ContractHarness, cluster: &Cluster) -> Vec<ActuatedMachine> {
     harness.actuator().list(cluster).await.expect("the list is complete")
+}
+
+/// The ids of machines that are there, or on record.
+async fn known(harness: &dyn ContractHarness, cluster: &Cluster) -> BTreeSet<String> {
+    let records = harness.actuator().records(cluster).await.expect("they can be read");
+    let listed = list(harness, cluster).await.into_iter().map(|machine| machine.id);
+    records.into_iter().map(|machine| machine.id).chain(listed).collect()
+}
+
+/// In which state a machine is that was stopped.
+fn off(harness: &dyn ContractHarness) -> MachineState {
+    match harness.actuator().stopped() {
+        Stopped::Kept => MachineState::Stopped,
+        Stopped::Removed => MachineState::Missing,
+    }
 }
 
 /// Waits until a machine is in a state.

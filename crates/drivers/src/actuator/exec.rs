@@ -169,6 +169,14 @@ impl Actuator for ExecActuator {
         self.act(Operation::Start, cluster, machine).boxed()
     }
 
+    fn end<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        machine: &'a str,
+    ) -> BoxFuture<'a, Result<(), ActuatorError>> {
+        self.act(Operation::Delete, cluster, machine).boxed()
+    }
+
     fn changes(&self) -> ActuatorChanges {
         ActuatorChanges::new(self.changes.subscribe())
     }

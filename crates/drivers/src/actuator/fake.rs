@@ -14,7 +14,7 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use super::{
-    ActuatedMachine, Actuator, ActuatorChange, ActuatorChanges, ActuatorError, Cluster,
+    Action, ActuatedMachine, Actuator, ActuatorChange, ActuatorChanges, ActuatorError, Cluster,
     MAX_PENDING_CHANGES, Platform,
 };
 
@@ -38,6 +38,8 @@ pub struct Script {
     pub lost_answers: u32,
     /// Every request fails.
     pub outage: bool,
+    /// A request may be about so many machines; about one, unless it is said otherwise.
+    pub batch: usize,
 }
 
 /// One request that was carried out, or tried.
@@ -45,7 +47,7 @@ pub struct Script {
 pub struct RecordedRequest {
     pub operation: Operation,
     pub infra_id: String,
-    /// None for a list.
+    /// None for a list, and for a request about several.
     pub machine: Option<String>,
     pub at: Instant,
     pub succeeded: bool,
@@ -56,6 +58,17 @@ pub enum Operation {
     List,
     Stop,
     Start,
+    End,
+}
+
+impl From<Action> for Operation {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Stop => Self::Stop,
+            Action::Start => Self::Start,
+            Action::End => Self::End,
+        }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -100,6 +113,31 @@ impl FakeState {
         }
         self.script.failures = self.script.failures.checked_sub(1)?;
         Some(self.script.failure.clone().unwrap_or_else(|| transient("the provider failed")))
+    }
+
+    /// Begins something at a machine. When it will be done, unless it is done or on its way.
+    fn begin(
+        &mut self,
+        operation: Operation,
+        infra_id: &str,
+        id: &str,
+        now: Instant,
+    ) -> Option<Instant> {
+        let (moving, end, span) = match operation {
+            Operation::Start => (MachineState::Pending, MachineState::Running, self.script.start),
+            Operation::End => (MachineState::Deleting, MachineState::Missing, self.script.stop),
+            Operation::Stop | Operation::List => {
+                (MachineState::Stopping, MachineState::Stopped, self.script.stop)
+            }
+        };
+        let machine = self.clusters.get_mut(infra_id)?.get_mut(id)?;
+        let there = machine.state(now);
+        if there == moving || there == end {
+            return None;
+        }
+        machine.machine.state = moving;
+        machine.becomes = Some((end, now + span));
+        Some(now + span)
     }
 
     fn answer<T>(&mut self, answer: T) -> Result<T, ActuatorError> {
@@ -197,35 +235,28 @@ impl Fake {
         &self,
         operation: Operation,
         infra_id: &str,
-        id: &str,
+        ids: &[&str],
     ) -> Result<(), ActuatorError> {
         let latency = self.state().script.latency;
         tokio::time::sleep(latency).await;
         let now = Instant::now();
         let mut state = self.state();
         let failure = state.next_failure();
-        state.record(operation, (infra_id, Some(id)), failure.is_none());
+        let one = if let [id] = ids { Some(*id) } else { None };
+        state.record(operation, (infra_id, one), failure.is_none());
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let (moving, end, span) = match operation {
-            Operation::Start => (MachineState::Pending, MachineState::Running, state.script.start),
-            Operation::Stop | Operation::List => {
-                (MachineState::Stopping, MachineState::Stopped, state.script.stop)
-            }
+        let there = |id: &str| {
+            let found = state.clusters.get(infra_id).and_then(|cluster| cluster.get(id));
+            found.is_some_and(|machine| machine.state(now) != MachineState::Missing)
         };
-        let cluster = state.clusters.get_mut(infra_id);
-        let Some(machine) = cluster.and_then(|cluster| cluster.get_mut(id)) else {
+        // One that is not there fails the whole request, before anything is done.
+        if let Some(id) = ids.iter().find(|id| operation != Operation::End && !there(id)) {
             let message = format!("there is no machine {id}");
             return Err(ActuatorError::failed(ErrorClass::NotFound, message));
-        };
-        let there = machine.state(now);
-        let mut at = None;
-        if there != moving && there != end {
-            machine.machine.state = moving;
-            machine.becomes = Some((end, now + span));
-            at = Some(now + span);
         }
+        let at = ids.iter().filter_map(|id| state.begin(operation, infra_id, id, now)).max();
         let answer = state.answer(());
         drop(state);
         self.notify(ActuatorChange::Cluster(infra_id.into()));
@@ -267,7 +298,7 @@ impl Actuator for Fake {
         cluster: &'a Cluster,
         machine: &'a str,
     ) -> BoxFuture<'a, Result<(), ActuatorError>> {
-        self.act(Operation::Stop, &cluster.infra_id, machine).boxed()
+        async move { self.act(Operation::Stop, &cluster.infra_id, &[machine]).await }.boxed()
     }
 
     fn start<'a>(
@@ -275,7 +306,29 @@ impl Actuator for Fake {
         cluster: &'a Cluster,
         machine: &'a str,
     ) -> BoxFuture<'a, Result<(), ActuatorError>> {
-        self.act(Operation::Start, &cluster.infra_id, machine).boxed()
+        async move { self.act(Operation::Start, &cluster.infra_id, &[machine]).await }.boxed()
+    }
+
+    fn end<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        machine: &'a str,
+    ) -> BoxFuture<'a, Result<(), ActuatorError>> {
+        async move { self.act(Operation::End, &cluster.infra_id, &[machine]).await }.boxed()
+    }
+
+    fn max_batch(&self) -> usize {
+        self.state().script.batch.max(1)
+    }
+
+    fn act_on_all<'a>(
+        &'a self,
+        cluster: &'a Cluster,
+        action: Action,
+        machines: &'a [String],
+    ) -> BoxFuture<'a, Result<(), ActuatorError>> {
+        let ids: Vec<&str> = machines.iter().map(String::as_str).collect();
+        async move { self.act(action.into(), &cluster.infra_id, &ids).await }.boxed()
     }
 
     fn changes(&self) -> ActuatorChanges {

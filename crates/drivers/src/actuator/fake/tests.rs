@@ -102,3 +102,25 @@ async fn failures_come_before_the_effect_and_lost_answers_after_it() {
     ];
     assert_eq!(told, expected);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_about_several_machines_does_all_of_it_or_nothing() {
+    let fake = Fake::new(Script::default());
+    assert_eq!(fake.max_batch(), 1);
+    fake.script(|script| script.batch = 2);
+    assert_eq!(fake.max_batch(), 2);
+    let cluster = cluster("one");
+    for id in ["a", "b"] {
+        fake.put(&cluster.infra_id, machine(id));
+    }
+    let ids = |ids: [&str; 2]| ids.map(str::to_owned);
+    let states = async || {
+        let machines = fake.list(&cluster).await.unwrap();
+        machines.into_iter().map(|machine| machine.state).collect::<Vec<_>>()
+    };
+    let failed = fake.act_on_all(&cluster, Action::Stop, &ids(["a", "gone"])).await;
+    assert!(failed.is_err());
+    assert_eq!(states().await, [MachineState::Running, MachineState::Running]);
+    assert_eq!(fake.act_on_all(&cluster, Action::Stop, &ids(["a", "b"])).await, Ok(()));
+    assert_eq!(states().await, [MachineState::Stopped, MachineState::Stopped]);
+}

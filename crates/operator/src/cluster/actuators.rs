@@ -1,0 +1,195 @@
+//! The actuators that this process knows, by the platform whose machines they stop and start; and what they answer,
+//! in the words of `core`.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use jiff::SignedDuration;
+use sojourn_core::cluster::{
+    self as decision, CallFailure, ErrorClass, InventoryMachine, Listing, ObservedMachine,
+};
+use sojourn_core::known::Known;
+use sojourn_drivers::actuator::{
+    Action, ActuatedMachine, Actuator, ActuatorChange, ActuatorError, Cluster, Platform,
+};
+
+use super::words;
+
+/// Whoever has not answered by then is not waited for. It is shorter than a call may take to show
+/// (`core::cluster::Settings::call_visibility`), and longer than a program of a third party is waited for.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
+/// A cluster with more machines is none: every one of them is in its status.
+pub const MAX_MACHINES: usize = 2000;
+
+/// Actuators by the name that clusters call their platform.
+#[derive(Debug, Clone, Default)]
+pub struct Actuators(BTreeMap<&'static str, Arc<dyn Actuator>>);
+
+impl Actuators {
+    /// With one more.
+    #[must_use]
+    pub fn with(mut self, actuator: Arc<dyn Actuator>) -> Self {
+        self.0.insert(actuator.name(), actuator);
+        self
+    }
+
+    /// The one whose machines those of such a cluster are.
+    pub fn find(&self, platform: &Platform) -> Option<&Arc<dyn Actuator>> {
+        self.0.get(&*platform.name).filter(|actuator| actuator.can_handle(platform))
+    }
+
+    /// What a decision has to know of a platform.
+    pub fn platform(&self, platform: &Platform) -> decision::Platform {
+        match self.find(platform) {
+            Some(actuator) => decision::Platform::Actuated(actuator.stopped()),
+            None => decision::Platform::Unsupported,
+        }
+    }
+
+    /// What is wrong with a platform's config as far as its actuator can tell. A platform that nobody handles is not
+    /// wrong.
+    pub fn check(&self, platform: &Platform) -> Vec<String> {
+        self.0.get(&*platform.name).map_or_else(Vec::new, |one| one.check(&platform.config))
+    }
+
+    /// Where a person finds what is on record of a cluster's machines, if anything is ever.
+    pub fn where_records_are(&self, cluster: &Cluster) -> Option<String> {
+        self.find(&cluster.platform)?.where_records_are(cluster)
+    }
+
+    /// The machines of a cluster. What could not be listed as a whole is a failure: that there are none is only said
+    /// by a complete list.
+    pub async fn list(&self, cluster: &Cluster) -> Listing {
+        let Some(actuator) = self.find(&cluster.platform) else {
+            return Listing::Failed(nobody(cluster));
+        };
+        match answer(actuator.list(cluster)).await {
+            Ok(machines) => observed(machines),
+            Err(failure) => Listing::Failed(failure),
+        }
+    }
+
+    /// What is on record of machines of a cluster that were removed.
+    pub async fn records(&self, cluster: &Cluster) -> Known<Vec<InventoryMachine>> {
+        let Some(actuator) = self.find(&cluster.platform) else { return Known::Unknown };
+        match answer(actuator.records(cluster)).await {
+            Ok(records) if records.is_empty() => Known::Absent,
+            Ok(records) => Known::Is(records),
+            Err(failure) => {
+                tracing::warn!(cluster = %cluster.key, %failure, "cannot read records of machines");
+                Known::Unknown
+            }
+        }
+    }
+
+    /// Removes what is on record of a cluster's machines.
+    pub async fn remove_records(&self, cluster: &Cluster) -> Result<(), CallFailure> {
+        let actuator = self.find(&cluster.platform).ok_or_else(|| nobody(cluster))?;
+        answer(actuator.remove_records(cluster)).await
+    }
+
+    /// Tells for ever of which clusters a list may have changed.
+    pub async fn follow(&self, heard: impl Fn(&ActuatorChange)) {
+        let mut waiting: FuturesUnordered<_> = FuturesUnordered::new();
+        let next = async |mut changes: sojourn_drivers::actuator::ActuatorChanges| {
+            let change = changes.next().await;
+            (changes, change)
+        };
+        for actuator in self.0.values() {
+            waiting.push(next(actuator.changes()));
+        }
+        while let Some((changes, change)) = waiting.next().await {
+            // One that is gone has nothing to tell any more.
+            if let Some(change) = change {
+                heard(&change);
+                waiting.push(next(changes));
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Begins the same at some machines by one request.
+    pub(super) async fn act(
+        &self,
+        cluster: &Cluster,
+        action: Action,
+        machines: &[String],
+    ) -> Result<(), CallFailure> {
+        let actuator = self.find(&cluster.platform).ok_or_else(|| nobody(cluster))?;
+        match machines {
+            [] => Ok(()),
+            [machine] => answer(actuator.act(cluster, action, machine)).await,
+            machines => answer(actuator.act_on_all(cluster, action, machines)).await,
+        }
+    }
+
+    /// About how many machines of a cluster one request can be.
+    pub(super) fn max_batch(&self, cluster: &Cluster) -> usize {
+        self.find(&cluster.platform).map_or(1, |actuator| actuator.max_batch().max(1))
+    }
+}
+
+fn nobody(cluster: &Cluster) -> CallFailure {
+    let message = format!("nobody here handles the platform {}", words(&cluster.platform.name));
+    CallFailure::new(ErrorClass::Refused, message)
+}
+
+/// What an actuator answers within its time, whatever it does meanwhile.
+async fn answer<T>(
+    asked: impl Future<Output = Result<T, ActuatorError>>,
+) -> Result<T, CallFailure> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, AssertUnwindSafe(asked).catch_unwind()).await {
+        Ok(Ok(answer)) => answer.map_err(failure),
+        Ok(Err(_)) => {
+            tracing::error!("an actuator panicked; it is asked again");
+            Err(CallFailure::new(ErrorClass::Transient, "the actuator broke"))
+        }
+        Err(_) => {
+            let seconds = ANSWER_TIMEOUT.as_secs();
+            let message =
+                format!("no answer within {seconds} s; whether it took effect is unknown");
+            Err(CallFailure::new(ErrorClass::Transient, message))
+        }
+    }
+}
+
+/// Why something failed, in the words of a decision. What is not known to have failed is tried again, as what did.
+fn failure(error: ActuatorError) -> CallFailure {
+    match error {
+        ActuatorError::Failed { class, message, retry_after } => CallFailure {
+            retry_after: retry_after
+                .map(|after| SignedDuration::try_from(after).unwrap_or(SignedDuration::MAX)),
+            ..CallFailure::new(class, words(&message))
+        },
+        ActuatorError::Unknown(message) => {
+            let message = format!("whether it took effect is unknown: {}", words(&message));
+            CallFailure::new(ErrorClass::Transient, message)
+        }
+    }
+}
+
+/// A complete list, each machine once.
+fn observed(machines: Vec<ActuatedMachine>) -> Listing {
+    if machines.len() > MAX_MACHINES {
+        let message = format!("more than {MAX_MACHINES} machines match");
+        return Listing::Failed(CallFailure::new(ErrorClass::Refused, message));
+    }
+    // What is in two parts of a list was moved meanwhile; the later part is the newer one.
+    let by_id: BTreeMap<String, ObservedMachine> = machines
+        .into_iter()
+        .map(|machine| (machine.id.clone(), observed_machine(machine)))
+        .collect();
+    Listing::Listed(by_id.into_values().collect())
+}
+
+fn observed_machine(machine: ActuatedMachine) -> ObservedMachine {
+    let ActuatedMachine { id, state, spot, node_name, addresses } = machine;
+    ObservedMachine { name: id.clone(), id, state, spot, node_name, addresses }
+}
+
+#[cfg(test)]
+mod tests;
