@@ -5,12 +5,14 @@
 //! | `actuators` | who stops and starts the machines of a platform, and what they answer as `core` has it |
 //! | `calls` | calls of machines, beside the controllers |
 //! | `lookups` | whatever else is asked of the outside, beside the controllers |
+//! | `pod` | the actuator that is built in: a machine is a Pod |
 //!
 //! Nothing here decides: it takes what `core::cluster` has decided, and gives what that needs to be seen.
 
 pub mod actuators;
 pub mod calls;
 pub mod lookups;
+pub mod pod;
 
 /// What somebody else's program or API said, for a condition: short, and without what changes a terminal.
 const MAX_WORDS: usize = 500;
