@@ -75,15 +75,11 @@ pub fn client(allow: &Allow) -> ClientBuilder {
 /// The first address of the host, a name or a literal, that is allowed.
 pub async fn resolve(host: &str, port: u16, allow: &Allow) -> Result<SocketAddr, Refused> {
     let refused = || Refused::Address { host: host.to_owned() };
-    allowed_addresses(host, port, allow).await?.first().copied().ok_or_else(refused)
+    resolve_all(host, port, allow).await?.first().copied().ok_or_else(refused)
 }
 
-/// All that are allowed, of one look-up; never an empty list.
-async fn allowed_addresses(
-    host: &str,
-    port: u16,
-    allow: &Allow,
-) -> Result<Vec<SocketAddr>, Refused> {
+/// All addresses of the host that are allowed, of one look-up; never an empty list.
+pub async fn resolve_all(host: &str, port: u16, allow: &Allow) -> Result<Vec<SocketAddr>, Refused> {
     let found: Vec<SocketAddr> = match literal(host) {
         Some(address) => vec![SocketAddr::new(address, port)],
         None => tokio::net::lookup_host((host, port))
@@ -120,7 +116,7 @@ impl Resolve for Resolver {
         let allow = self.allow.clone();
         Box::pin(async move {
             // Port 0: the client puts in the one of its URL.
-            let addresses = allowed_addresses(name.as_str(), 0, &allow).await?;
+            let addresses = resolve_all(name.as_str(), 0, &allow).await?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
     }

@@ -9,7 +9,7 @@
 //! | `publish`, `condition`, `transition`, `metrics` | publish |
 //! | `caches` | the caches, and whom a change concerns |
 //! | `authorizer`, `policy` | which requests sessions allow, on every replica |
-//! | `cluster`, `kubeconfig` | the clusters whose API servers ask, and how further ones are reached |
+//! | `cluster` | the clusters whose API servers ask, and how further ones are reached |
 //! | `webhook`, `review` | the same for API servers that ask over HTTPS |
 //! | `report` | use, from the authorizer into the objects |
 //! | `canary`, `coverage` | whether use is seen at all, on each cluster |
@@ -23,7 +23,6 @@ pub mod cluster;
 mod condition;
 mod coverage;
 mod execute;
-mod kubeconfig;
 mod link_action;
 mod metrics;
 mod notice;

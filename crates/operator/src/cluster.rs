@@ -6,6 +6,7 @@
 //! | `calls` | calls of machines, beside the controllers |
 //! | `lookups` | whatever else is asked of the outside, beside the controllers |
 //! | `pod` | the actuator that is built in: a machine is a Pod |
+//! | `target` | what is read of a cluster itself, and what is done in it |
 //!
 //! Nothing here decides: it takes what `core::cluster` has decided, and gives what that needs to be seen.
 
@@ -13,6 +14,7 @@ pub mod actuators;
 pub mod calls;
 pub mod lookups;
 pub mod pod;
+pub mod target;
 
 /// What somebody else's program or API said, for a condition: short, and without what changes a terminal.
 const MAX_WORDS: usize = 500;

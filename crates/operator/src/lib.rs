@@ -11,6 +11,7 @@
 //! | `notice`, `outbox` | the channels that take notices to people, and notices on their way |
 //! | `operation_queue` | operations on what is outside Kubernetes, beside the controllers |
 //! | `gateway`, `link` | what people do without kubectl |
+//! | `kubeconfig` | how other clusters are reached |
 //! | `installation_key` | the key that signs links and tokens |
 //! | `admission` | what is refused, with words |
 //! | `leadership`, `replica` | which of several replicas acts; how all of them take reports |
@@ -39,6 +40,7 @@ pub mod game;
 pub mod gateway;
 pub mod group;
 pub mod installation_key;
+pub mod kubeconfig;
 pub mod lab;
 pub mod leadership;
 pub mod link;

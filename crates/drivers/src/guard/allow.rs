@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 /// Public addresses, and the ranges that the configuration lists beside them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allow {
     ranges: Arc<[Range]>,
 }

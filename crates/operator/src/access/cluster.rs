@@ -11,8 +11,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use kube::Client;
 use tokio::sync::watch;
 
-use super::kubeconfig::KubeconfigProblem;
 use super::policy::PolicyCache;
+use crate::kubeconfig::KubeconfigProblem;
 
 pub(crate) use self::watcher::ClusterWatcher;
 

@@ -12,6 +12,7 @@ use sojourn_drivers::notify::{Channel, Zone};
 use sojourn_drivers::probe::{HttpProbe, Probe};
 
 use super::DriverConfig;
+use crate::kubeconfig::{self, ClientProblem};
 use crate::notice::{ChannelFiles, ChannelSecrets};
 
 /// Makes drivers from the configuration, each time that it changes.
@@ -34,6 +35,15 @@ pub trait DriverFactory: Send + Sync + Debug {
     /// A client of another cluster than the one that we run on.
     fn cluster_client(&self, config: kube::Config) -> Result<kube::Client, kube::Error> {
         kube::Client::try_from(config)
+    }
+
+    /// A client of a cluster whose kubeconfig a tenant wrote: it reaches allowed addresses only.
+    fn target_client(
+        &self,
+        config: &kube::Config,
+        allow: &Allow,
+    ) -> Result<kube::Client, ClientProblem> {
+        kubeconfig::guarded_client(config, allow)
     }
 
     /// The files that all of these are made from: when one changes, they are made anew.

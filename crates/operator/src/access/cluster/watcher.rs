@@ -17,13 +17,13 @@ use tokio::sync::Notify;
 use tracing::Instrument as _;
 
 use super::{ClusterProblem, Clusters, OtherCluster, ReachedCluster};
-use crate::access::kubeconfig::{self, KubeconfigProblem};
 use crate::access::policy::PolicyCache;
 use crate::configuration::Configuration;
 use crate::driver::DriverFactory;
 use crate::family::Setup;
 use crate::frame::task::NamedWork;
 use crate::frame::{Cache, WatchSettings};
+use crate::kubeconfig::{self, KubeconfigProblem};
 
 const RETRY_DELAY: Duration = Duration::from_secs(10);
 

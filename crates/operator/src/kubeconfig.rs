@@ -1,25 +1,43 @@
-//! How a further cluster is reached: a kubeconfig that somebody put into a Secret.
+//! How another cluster than our own is reached: a kubeconfig that somebody put into a Secret.
 //!
 //! It is data, and never more than that: it says an address, whom to trust there, and a credential. What would have
 //! this process run a program, read a file of its own machine, or speak to somebody who did not show who they
 //! are is refused, in whichever entry it stands. Nothing of this process's environment is used in its place.
+//!
+//! Where a tenant wrote it, the address is theirs to choose too: then [`guarded_client`] is the client to take.
 
 #[cfg(test)]
 mod tests;
 
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use kube::Config;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http_body_util::Limited;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::rt::TokioExecutor;
+use kube::client::ConfigExt as _;
 use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use sojourn_drivers::guard::{self, Allow, Refused};
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt as _};
 
 /// A longer text is nobody's kubeconfig.
 const MAX_BYTES: usize = 256 * 1024;
 /// So long may a connection say nothing; a watch is ended by the server before.
 const READ_TIMEOUT: Duration = Duration::from_secs(330);
+/// What a server that somebody else chose may answer; more breaks off.
+const MAX_ANSWER_BYTES: usize = 16 * 1024 * 1024;
+/// Until somebody at the other end takes a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a kubeconfig is not used. Users of sessions read these words, so nothing of what it holds is among them.
+/// Why a kubeconfig is not used. Users and tenants read these words, so nothing of what it holds is among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum KubeconfigProblem {
+pub enum KubeconfigProblem {
     #[error("it is longer than 256 KiB")]
     TooLong,
     #[error("it is not a kubeconfig")]
@@ -72,6 +90,57 @@ pub(crate) async fn read(text: &str) -> Result<Config, KubeconfigProblem> {
     // By itself, kube's client sends a request again for minutes and tells nobody.
     config.default_retry = false;
     Ok(config)
+}
+
+/// Why no client is made from a kubeconfig that a tenant wrote. Tenants read these words.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientProblem {
+    #[error("its server is not asked: {0}")]
+    Refused(#[from] Refused),
+    #[error("no client can be made from it: {0}")]
+    Client(#[from] kube::Error),
+}
+
+/// A client that connects to allowed addresses only, whatever the name of the server resolves to, and takes answers
+/// of bounded length. No proxy stands between.
+pub(crate) fn guarded_client(config: &Config, allow: &Allow) -> Result<Client, ClientProblem> {
+    // A literal address is not resolved, so it is checked here.
+    guard::check_url(&config.cluster_url.to_string(), allow)?;
+    let mut connector = HttpConnector::new_with_resolver(GuardedResolver(allow.clone()));
+    connector.enforce_http(false);
+    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let sender = legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let bounded = |answer: http::Response<hyper::body::Incoming>| {
+        answer.map(|body| Limited::new(body, MAX_ANSWER_BYTES))
+    };
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(sender.map_response(bounded));
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
+
+/// Resolves names to allowed addresses. The connection goes to the very address that was checked.
+#[derive(Clone)]
+struct GuardedResolver(Allow);
+
+impl Service<Name> for GuardedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Refused;
+    type Future = BoxFuture<'static, Result<Self::Response, Refused>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Refused>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let allow = self.0.clone();
+        // Port 0: the client puts in the one of its URL.
+        async move { Ok(guard::resolve_all(name.as_str(), 0, &allow).await?.into_iter()) }.boxed()
+    }
 }
 
 fn check_cluster(cluster: &Cluster) -> Result<(), KubeconfigProblem> {
