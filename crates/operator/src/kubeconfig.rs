@@ -4,7 +4,7 @@
 //! this process run a program, read a file of its own machine, or speak to somebody who did not show who they
 //! are is refused, in whichever entry it stands. Nothing of this process's environment is used in its place.
 //!
-//! Where a tenant wrote it, the address is theirs to choose too: then [`guarded_client`] is the client to take.
+//! Where a tenant wrote it, the address is theirs to choose too: then `guarded_client` makes the client.
 
 #[cfg(test)]
 mod tests;

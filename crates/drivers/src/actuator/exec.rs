@@ -174,7 +174,13 @@ impl Actuator for ExecActuator {
         cluster: &'a Cluster,
         machine: &'a str,
     ) -> BoxFuture<'a, Result<(), ActuatorError>> {
-        self.act(Operation::Delete, cluster, machine).boxed()
+        async move {
+            match self.act(Operation::Delete, cluster, machine).await {
+                Err(ActuatorError::Failed { class: ErrorClass::NotFound, .. }) => Ok(()),
+                done => done,
+            }
+        }
+        .boxed()
     }
 
     fn changes(&self) -> ActuatorChanges {

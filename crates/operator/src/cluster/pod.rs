@@ -132,6 +132,10 @@ impl PodActuator {
         name: &str,
     ) -> Result<Option<DynamicObject>, ActuatorError> {
         selector(cluster)?;
+        // It becomes a part of a path.
+        if !is_object_name(name) {
+            return Err(not_found(name));
+        }
         let found = self.manifests(cluster).get_opt(name).await;
         let found = found.map_err(|error| read_failed("read the Pod", &error))?;
         Ok(found.filter(|pod| pod.labels().get(INFRA_ID) == Some(&cluster.infra_id)))
@@ -157,9 +161,10 @@ impl PodActuator {
     }
 
     async fn end_pod(&self, cluster: &Cluster, name: &str) -> Result<(), ActuatorError> {
+        let pod = self.find(cluster, name).await?;
         // First, so that nobody makes it again.
         self.records_of(cluster).remove(name).await?;
-        match self.find(cluster, name).await? {
+        match pod {
             Some(pod) => self.delete(cluster, &pod).await,
             None => Ok(()),
         }
@@ -323,6 +328,13 @@ fn is_label_value(text: &str) -> bool {
     let inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
     let bytes = text.as_bytes();
     bytes.len() <= 63 && end(bytes.first()) && end(bytes.last()) && bytes.iter().all(inside)
+}
+
+/// Whether an object can be called so.
+fn is_object_name(text: &str) -> bool {
+    let inside =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    !text.is_empty() && text.len() <= 253 && !text.starts_with('.') && text.bytes().all(inside)
 }
 
 fn machine_of(pod: &Pod) -> ActuatedMachine {

@@ -460,7 +460,7 @@ async fn a_pod_that_has_ended_is_made_anew() {
 }
 
 #[tokio::test]
-async fn an_id_that_no_label_has_selects_nothing() {
+async fn an_id_that_no_label_has_selects_nothing_and_a_name_that_no_pod_has_reaches_nothing() {
     let (api, _, _) = stage();
     let actuator = api.actuator();
     for id in ["", "a,b", "a!=b", "x in (a)", "-a", "a b", &"x".repeat(64)] {
@@ -471,7 +471,23 @@ async fn an_id_that_no_label_has_selects_nothing() {
         let dynamic: &dyn Actuator = &actuator;
         assert_eq!(dynamic.records(&cluster).await, Ok(Vec::new()));
     }
+    let cluster = cluster("one-x");
+    for name in ["", "..", "../secrets/keys", "a/log", "a?x", "A", &"x".repeat(254)] {
+        for action in [Action::Stop, Action::Start, Action::End] {
+            let absent = call_one(&actuator, &cluster, action, name).await;
+            assert!(absent.to_string().starts_with("NotFound"), "{name}: {absent}");
+        }
+    }
     assert_eq!(api.api().requests, [""; 0]);
+}
+
+async fn call_one(
+    actuator: &dyn Actuator,
+    cluster: &Cluster,
+    action: Action,
+    name: &str,
+) -> ActuatorError {
+    actuator.act(cluster, action, name).await.expect_err("no Pod is called so")
 }
 
 #[tokio::test]
