@@ -7,7 +7,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use crate::config::ConfigKey;
-use crate::{access, game, group, lab};
+use crate::{access, cluster, game, group, lab};
 
 /// What a family brings to the API. Its modules, its document and its examples have its name.
 #[derive(Debug, Clone, Copy)]
@@ -34,6 +34,7 @@ pub const FAMILIES: &[Family] = &[
     group::FAMILY,
     access::FAMILY,
     game::FAMILY,
+    cluster::FAMILY,
     #[cfg(feature = "toy")]
     crate::toy::FAMILY,
 ];

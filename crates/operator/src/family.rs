@@ -23,6 +23,8 @@ use tokio::sync::watch;
 use crate::access::AccessFamily;
 use crate::access::authorizer::AccessAuthorizer;
 use crate::clock::Clock;
+use crate::cluster::ClusterFamily;
+use crate::cluster::actuators::Actuators;
 use crate::driver::DriverFactory;
 use crate::frame::{Limits, Tasks, WatchSettings};
 use crate::game::{GameFamily, GameSetup};
@@ -40,6 +42,7 @@ pub const FAMILIES: &[&dyn Family] = &[
     &GroupFamily,
     &AccessFamily,
     &GameFamily,
+    &ClusterFamily,
     #[cfg(feature = "toy")]
     &crate::toy::ToyFamily,
 ];
@@ -54,6 +57,8 @@ pub struct Setup {
     pub driver_factory: Arc<dyn DriverFactory>,
     /// Who makes machines, beside `pod`, which is always there.
     pub providers: Providers,
+    /// Who stops and starts machines of clusters, beside `pod`, which is always there.
+    pub actuators: Actuators,
     pub web: WebService,
     pub own_program: ProgramPath,
     /// The name of this process, where there may be other replicas.

@@ -21,11 +21,11 @@ use sojourn_operator::family::{
 use sojourn_operator::frame::task::Ended;
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
 use sojourn_operator::game::GameSetup;
-use sojourn_operator::group::Providers;
 use sojourn_operator::installation_key::InstallationKeyError;
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::replica::ReplicaName;
 
+use super::providers::MachineDrivers;
 use crate::exit::{Exit, Failure};
 
 /// How long a replica that ends may take to write what was reported to it.
@@ -50,8 +50,9 @@ pub(super) fn setup(
     metrics: Metrics,
     replica: Option<ReplicaName>,
     game: GameSetup,
-    providers: Providers,
+    machines: MachineDrivers,
 ) -> Setup {
+    let MachineDrivers { providers, actuators } = machines;
     Setup {
         clock: Arc::new(SystemClock),
         watching: WatchSettings::default(),
@@ -59,6 +60,7 @@ pub(super) fn setup(
         metrics,
         driver_factory: Arc::new(SystemDriverFactory { dial }),
         providers,
+        actuators,
         web,
         own_program,
         replica,

@@ -14,7 +14,6 @@ use rcgen::{CertificateParams, KeyPair};
 use sojourn_drivers::dial::Direct;
 use sojourn_operator::clock::SystemClock;
 use sojourn_operator::family::ProgramPath;
-use sojourn_operator::group::Providers;
 use sojourn_operator::leadership::{self, Candidate};
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::random::NoRandomness;
@@ -26,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::family::{self, Controllers, Served};
-use super::providers::ProviderPrograms;
+use super::providers::{MachineDrivers, ProviderPrograms};
 use super::signals::Signals;
 use super::web::{self, WebListener, WebServer};
 use super::webhook;
@@ -81,7 +80,7 @@ async fn serve(args: args::Operator, printer: Printer) -> Result<(), Failure> {
         sdk_listener,
         replica_target,
         authorize_route,
-        providers: programs.providers(),
+        machines: programs.machines(),
         printer,
     };
     code_pages::give_back_soon();
@@ -130,7 +129,7 @@ struct Replica {
     /// Where it answers reviews of access, whether it leads or not.
     authorize_route: Option<webhook::AuthorizeRoute>,
     /// Who makes machines, beside `pod`.
-    providers: Providers,
+    machines: MachineDrivers,
     printer: Printer,
 }
 
@@ -156,8 +155,8 @@ impl Replica {
         let own_program = ProgramPath(self.args.submit_program.clone());
         let game = self.args.game.setup(false);
         let (dial, metrics) = (Arc::new(Direct), self.metrics.clone());
-        let providers = self.providers.clone();
-        let setup = family::setup(web, own_program, dial, metrics, replica, game, providers);
+        let machines = self.machines.clone();
+        let setup = family::setup(web, own_program, dial, metrics, replica, game, machines);
         let served = tokio::select! {
             () = signals.requested() => return StopReason::Wanted,
             served = Served::start(&client, &setup) => served,

@@ -3,25 +3,34 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sojourn_drivers::actuator::exec::ExecActuator;
 use sojourn_drivers::exec::{FolderError, Limits, Programs};
 use sojourn_drivers::machine::exec::ExecProvider;
 use sojourn_operator::admission;
+use sojourn_operator::cluster::actuators::Actuators;
 use sojourn_operator::group::Providers;
 
 use crate::exit::Failure;
 use crate::printer::Printer;
 
-/// The programs, and the providers that they are.
+/// The programs, and who makes, stops and starts machines by them.
 pub(super) struct ProviderPrograms {
     programs: Programs,
-    providers: Providers,
+    machines: MachineDrivers,
+}
+
+/// Who makes machines, and who stops and starts those of clusters, beside `pod`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct MachineDrivers {
+    pub(super) providers: Providers,
+    pub(super) actuators: Actuators,
 }
 
 impl ProviderPrograms {
-    /// Starts every program of the folder; without one there is no provider `exec`.
+    /// Starts every program of the folder; without one there is neither a provider nor an actuator `exec`.
     pub(super) fn start(folder: Option<&Path>, printer: Printer) -> Result<Self, Failure> {
         let Some(folder) = folder else {
-            return Ok(Self { programs: Programs::default(), providers: Providers::default() });
+            return Ok(Self { programs: Programs::default(), machines: MachineDrivers::default() });
         };
         let programs = Programs::start(folder, Limits::default()).map_err(refused)?;
         if programs.names().next().is_none() {
@@ -29,17 +38,21 @@ impl ProviderPrograms {
             printer.warning(format_args!("there is no sojourn-provider-NAME in {folder}"));
         }
         let provider = Arc::new(ExecProvider::new(programs.clone()));
-        Ok(Self { programs, providers: Providers::default().with(provider) })
+        let actuator = Arc::new(ExecActuator::new(programs.clone()));
+        let machines = MachineDrivers {
+            providers: Providers::default().with(provider),
+            actuators: Actuators::default().with(actuator),
+        };
+        Ok(Self { programs, machines })
     }
 
-    /// Who makes machines, beside `pod`.
-    pub(super) fn providers(&self) -> Providers {
-        self.providers.clone()
+    pub(super) fn machines(&self) -> MachineDrivers {
+        self.machines.clone()
     }
 
     /// What admission knows of them.
     pub(super) fn admission(&self) -> admission::Setup {
-        admission::Setup { providers: self.providers.for_admission() }
+        admission::Setup { providers: self.machines.providers.for_admission() }
     }
 
     /// Ends the programs.

@@ -21,7 +21,6 @@ use sojourn_node::PodsOnStop;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::family::ProgramPath;
 use sojourn_operator::game::GameSetup;
-use sojourn_operator::group::Providers;
 use sojourn_operator::leadership;
 use sojourn_operator::metrics::Metrics;
 use sojourn_operator::retry::Retries;
@@ -41,7 +40,7 @@ use super::operator::serve_metrics;
 use super::people::WEB_FILE;
 use super::pod_services::FamilyPodServices;
 use super::program::OwnProgram;
-use super::providers::ProviderPrograms;
+use super::providers::{MachineDrivers, ProviderPrograms};
 use super::signals::Signals;
 use super::web::{self, WebListener, WebServer};
 use crate::args::Up;
@@ -120,8 +119,8 @@ async fn serve(up: Up, started: Instant, printer: Printer) -> Result<(), Failure
         let dial = node.as_ref().map_or_else(|| Arc::new(Direct) as _, LocalNode::dial);
         let metrics = Metrics::default();
         let game = up.game.setup(node.is_some());
-        let providers = programs.providers();
-        let place = FamiliesPlace { web_listener, dial, program: &program, game, providers };
+        let machines = programs.machines();
+        let place = FamiliesPlace { web_listener, dial, program: &program, game, machines };
         let started = Families::start(&engine, place, &metrics).await?;
         pod_services.set(started.served.families().clone());
         started.describe(printer, kubeconfig.folder())?;
@@ -182,7 +181,7 @@ struct FamiliesPlace<'a> {
     dial: Arc<dyn Dial>,
     program: &'a OwnProgram,
     game: GameSetup,
-    providers: Providers,
+    machines: MachineDrivers,
 }
 
 impl Families {
@@ -191,7 +190,7 @@ impl Families {
         place: FamiliesPlace<'_>,
         metrics: &Metrics,
     ) -> Result<Self, Failure> {
-        let FamiliesPlace { web_listener, dial, program, game, providers } = place;
+        let FamiliesPlace { web_listener, dial, program, game, machines } = place;
         let administrator = engine.client_named(administrator(), "sojourn-up");
         family::install_kinds(&administrator).await?;
         family::bind_person(&administrator).await?;
@@ -202,7 +201,7 @@ impl Families {
         let web = WebListener::service(web_listener.as_ref());
         let own_program = ProgramPath(program.path().display().to_string());
         let metrics = metrics.clone();
-        let setup = family::setup(web, own_program, dial.clone(), metrics, None, game, providers);
+        let setup = family::setup(web, own_program, dial.clone(), metrics, None, game, machines);
         let served = Served::start(&client, &setup).await?;
         if let Some(asked) = served.authorizer() {
             let (authorizer, clock) = (asked.authorizer, setup.clock.clone());

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -19,27 +20,48 @@ use sojourn_drivers::actuator::{
 
 use super::words;
 
-/// Whoever has not answered by then is not waited for. It is shorter than a call may take to show
-/// (`core::cluster::Settings::call_visibility`), and longer than a program of a third party is waited for.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
+/// Whoever has not answered by then is not waited for, unless it is said otherwise. It is shorter than a call may take
+/// to show (`core::cluster::Settings::call_visibility`).
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A cluster with more machines is none: every one of them is in its status.
 pub const MAX_MACHINES: usize = 2000;
 
-/// Actuators by the name that clusters call their platform.
-#[derive(Debug, Clone, Default)]
-pub struct Actuators(BTreeMap<&'static str, Arc<dyn Actuator>>);
+/// Actuators by the name that clusters call their platform. Clones wait for answers equally long.
+#[derive(Debug, Clone)]
+pub struct Actuators {
+    by_name: BTreeMap<&'static str, Arc<dyn Actuator>>,
+    timeout_millis: Arc<AtomicU64>,
+}
+
+impl Default for Actuators {
+    fn default() -> Self {
+        let actuators = Self { by_name: BTreeMap::new(), timeout_millis: Arc::default() };
+        actuators.wait_for(ANSWER_TIMEOUT);
+        actuators
+    }
+}
 
 impl Actuators {
     /// With one more.
     #[must_use]
     pub fn with(mut self, actuator: Arc<dyn Actuator>) -> Self {
-        self.0.insert(actuator.name(), actuator);
+        self.by_name.insert(actuator.name(), actuator);
         self
+    }
+
+    /// From now on, nobody is waited for longer.
+    pub fn wait_for(&self, timeout: Duration) {
+        let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.timeout_millis.store(millis.max(1), Ordering::Relaxed);
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_millis.load(Ordering::Relaxed))
     }
 
     /// The one whose machines those of such a cluster are.
     pub fn find(&self, platform: &Platform) -> Option<&Arc<dyn Actuator>> {
-        self.0.get(&*platform.name).filter(|actuator| actuator.can_handle(platform))
+        self.by_name.get(&*platform.name).filter(|actuator| actuator.can_handle(platform))
     }
 
     /// What a decision has to know of a platform.
@@ -53,7 +75,7 @@ impl Actuators {
     /// What is wrong with a platform's config as far as its actuator can tell. A platform that nobody handles is not
     /// wrong.
     pub fn check(&self, platform: &Platform) -> Vec<String> {
-        self.0.get(&*platform.name).map_or_else(Vec::new, |one| one.check(&platform.config))
+        self.by_name.get(&*platform.name).map_or_else(Vec::new, |one| one.check(&platform.config))
     }
 
     /// Where a person finds what is on record of a cluster's machines, if anything is ever.
@@ -67,7 +89,7 @@ impl Actuators {
         let Some(actuator) = self.find(&cluster.platform) else {
             return Listing::Failed(nobody(cluster));
         };
-        match answer(actuator.list(cluster)).await {
+        match self.answer(actuator.list(cluster)).await {
             Ok(machines) => observed(machines),
             Err(failure) => Listing::Failed(failure),
         }
@@ -76,7 +98,7 @@ impl Actuators {
     /// What is on record of machines of a cluster that were removed.
     pub async fn records(&self, cluster: &Cluster) -> Known<Vec<InventoryMachine>> {
         let Some(actuator) = self.find(&cluster.platform) else { return Known::Unknown };
-        match answer(actuator.records(cluster)).await {
+        match self.answer(actuator.records(cluster)).await {
             Ok(records) if records.is_empty() => Known::Absent,
             Ok(records) => Known::Is(records),
             Err(failure) => {
@@ -89,7 +111,7 @@ impl Actuators {
     /// Removes what is on record of a cluster's machines.
     pub async fn remove_records(&self, cluster: &Cluster) -> Result<(), CallFailure> {
         let actuator = self.find(&cluster.platform).ok_or_else(|| nobody(cluster))?;
-        answer(actuator.remove_records(cluster)).await
+        self.answer(actuator.remove_records(cluster)).await
     }
 
     /// Tells for ever of which clusters a list may have changed.
@@ -99,7 +121,7 @@ impl Actuators {
             let change = changes.next().await;
             (changes, change)
         };
-        for actuator in self.0.values() {
+        for actuator in self.by_name.values() {
             waiting.push(next(actuator.changes()));
         }
         while let Some((changes, change)) = waiting.next().await {
@@ -122,8 +144,8 @@ impl Actuators {
         let actuator = self.find(&cluster.platform).ok_or_else(|| nobody(cluster))?;
         match machines {
             [] => Ok(()),
-            [machine] => answer(actuator.act(cluster, action, machine)).await,
-            machines => answer(actuator.act_on_all(cluster, action, machines)).await,
+            [machine] => self.answer(actuator.act(cluster, action, machine)).await,
+            machines => self.answer(actuator.act_on_all(cluster, action, machines)).await,
         }
     }
 
@@ -131,30 +153,32 @@ impl Actuators {
     pub(super) fn max_batch(&self, cluster: &Cluster) -> usize {
         self.find(&cluster.platform).map_or(1, |actuator| actuator.max_batch().max(1))
     }
+
+    /// What an actuator answers within its time, whatever it does meanwhile.
+    async fn answer<T>(
+        &self,
+        asked: impl Future<Output = Result<T, ActuatorError>>,
+    ) -> Result<T, CallFailure> {
+        let timeout = self.timeout();
+        match tokio::time::timeout(timeout, AssertUnwindSafe(asked).catch_unwind()).await {
+            Ok(Ok(answer)) => answer.map_err(failure),
+            Ok(Err(_)) => {
+                tracing::error!("an actuator panicked; it is asked again");
+                Err(CallFailure::new(ErrorClass::Transient, "the actuator broke"))
+            }
+            Err(_) => {
+                let seconds = timeout.as_secs();
+                let message =
+                    format!("no answer within {seconds} s; whether it took effect is unknown");
+                Err(CallFailure::new(ErrorClass::Transient, message))
+            }
+        }
+    }
 }
 
 fn nobody(cluster: &Cluster) -> CallFailure {
     let message = format!("nobody here handles the platform {}", words(&cluster.platform.name));
     CallFailure::new(ErrorClass::Refused, message)
-}
-
-/// What an actuator answers within its time, whatever it does meanwhile.
-async fn answer<T>(
-    asked: impl Future<Output = Result<T, ActuatorError>>,
-) -> Result<T, CallFailure> {
-    match tokio::time::timeout(ANSWER_TIMEOUT, AssertUnwindSafe(asked).catch_unwind()).await {
-        Ok(Ok(answer)) => answer.map_err(failure),
-        Ok(Err(_)) => {
-            tracing::error!("an actuator panicked; it is asked again");
-            Err(CallFailure::new(ErrorClass::Transient, "the actuator broke"))
-        }
-        Err(_) => {
-            let seconds = ANSWER_TIMEOUT.as_secs();
-            let message =
-                format!("no answer within {seconds} s; whether it took effect is unknown");
-            Err(CallFailure::new(ErrorClass::Transient, message))
-        }
-    }
 }
 
 /// Why something failed, in the words of a decision. What is not known to have failed is tried again, as what did.

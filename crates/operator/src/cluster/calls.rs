@@ -5,7 +5,7 @@
 //! bad machine never keeps the others from being stopped or started. Calls of an earlier operation that have not
 //! begun are dropped as soon as there is a later one.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,13 +25,13 @@ use crate::clock::Clock;
 pub struct CallLimits {
     /// Of all clusters.
     pub concurrent: usize,
-    /// Of one cluster: its provider may count requests.
-    pub per_cluster: usize,
+    /// Of one account: its provider may count requests.
+    pub per_account: usize,
 }
 
 impl Default for CallLimits {
     fn default() -> Self {
-        Self { concurrent: 4096, per_cluster: 16 }
+        Self { concurrent: 4096, per_account: 10 }
     }
 }
 
@@ -67,33 +67,50 @@ pub struct Calls(Arc<Inner>);
 struct Inner {
     actuators: Actuators,
     clock: Arc<dyn Clock>,
-    limits: CallLimits,
     state: Mutex<State>,
     changed: Notify,
     wake: Box<dyn Fn(&Key) + Send + Sync>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    limits: CallLimits,
     /// By the uid of the object.
     clusters: HashMap<Arc<str>, ClusterCalls>,
-    /// Clusters with waiting calls, in turn.
-    round_robin: VecDeque<Arc<str>>,
+    /// Those that call or wait, by name.
+    accounts: BTreeMap<Arc<str>, AccountCalls>,
+    /// Accounts that may begin a call, in turn.
+    ready: VecDeque<Arc<str>>,
     running: usize,
+}
+
+/// The calls of one account.
+#[derive(Debug, Default)]
+struct AccountCalls {
+    /// Clusters with waiting calls, in turn.
+    waiting: VecDeque<Arc<str>>,
+    running: usize,
+    /// It has its turn.
+    is_ready: bool,
 }
 
 /// The calls of one cluster.
 #[derive(Debug)]
 struct ClusterCalls {
     cluster: Arc<Cluster>,
+    account: Arc<str>,
     /// The latest operation that has called; calls of earlier ones are not begun any more.
     operation: OperationId,
     waiting: VecDeque<Request>,
+    /// It has its turn in its account.
+    is_queued: bool,
     /// Machines of `operation` that have a call waiting or under way.
     busy: HashSet<String>,
     running: usize,
     /// What came of calls and is not on record yet, at most one for each machine.
     outcomes: Vec<CallOutcome>,
+    /// Nothing is begun any more until it is called again.
+    held: bool,
     /// The object is gone: nobody wants to know.
     abandoned: bool,
 }
@@ -108,6 +125,7 @@ struct Request {
 /// A request that begins.
 struct Begun {
     uid: Arc<str>,
+    account: Arc<str>,
     cluster: Arc<Cluster>,
     operation: OperationId,
     request: Request,
@@ -128,11 +146,17 @@ impl Calls {
         limits: CallLimits,
         wake: impl Fn(&Key) + Send + Sync + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let state = State {
+            limits,
+            clusters: HashMap::new(),
+            accounts: BTreeMap::new(),
+            ready: VecDeque::new(),
+            running: 0,
+        };
         let inner = Arc::new(Inner {
             actuators,
             clock,
-            limits,
-            state: Mutex::default(),
+            state: Mutex::new(state),
             changed: Notify::new(),
             wake: Box::new(wake),
         });
@@ -152,11 +176,23 @@ impl Calls {
         (calls, work)
     }
 
+    /// From now on, so many calls of one account are under way at a time.
+    pub fn limit_accounts(&self, per_account: usize) {
+        let mut state = self.0.lock();
+        if state.limits.per_account != per_account {
+            state.limits.per_account = per_account;
+            state.restart();
+            drop(state);
+            self.0.changed.notify_one();
+        }
+    }
+
     /// Calls machines of a cluster, whose object has that uid, in an operation: unless a later one has called, and
     /// those that have no call of this one under way.
     pub fn submit(
         &self,
         uid: &str,
+        account: &str,
         cluster: &Arc<Cluster>,
         operation: OperationId,
         calls: Vec<MachineCall>,
@@ -164,24 +200,7 @@ impl Calls {
         let batch = self.0.actuators.max_batch(cluster);
         let mut state = self.0.lock();
         let uid: Arc<str> = uid.into();
-        let own = state.clusters.entry(uid.clone()).or_insert_with(|| ClusterCalls {
-            cluster: cluster.clone(),
-            operation,
-            waiting: VecDeque::new(),
-            busy: HashSet::new(),
-            running: 0,
-            outcomes: Vec::new(),
-            abandoned: false,
-        });
-        if operation < own.operation || own.abandoned {
-            return;
-        }
-        if operation > own.operation {
-            own.operation = operation;
-            own.waiting.clear();
-            own.busy.clear();
-        }
-        own.cluster = cluster.clone();
+        let Some(own) = state.enter(&uid, account, cluster, operation) else { return };
         let mut by_action: HashMap<Action, Vec<String>> = HashMap::new();
         for MachineCall { machine, action } in calls {
             if own.busy.insert(machine.clone()) {
@@ -193,11 +212,33 @@ impl Calls {
             let requests = machines.chunks(batch).map(<[String]>::to_vec);
             own.waiting.extend(requests.map(|machines| Request { action, machines }));
         }
-        if !own.waiting.is_empty() && !state.round_robin.contains(&uid) {
-            state.round_robin.push_back(uid);
-        }
+        state.queue(&uid);
         drop(state);
         self.0.changed.notify_one();
+    }
+
+    /// Takes calls for failed that cannot be made at all.
+    pub fn refuse(
+        &self,
+        uid: &str,
+        account: &str,
+        cluster: &Arc<Cluster>,
+        operation: OperationId,
+        calls: Vec<MachineCall>,
+        failure: &CallFailure,
+    ) {
+        let at = self.0.clock.now();
+        let mut state = self.0.lock();
+        let Some(own) = state.enter(&uid.into(), account, cluster, operation) else { return };
+        for MachineCall { machine, .. } in calls {
+            if !own.busy.contains(&machine) {
+                own.outcomes.retain(|outcome| outcome.machine != machine);
+                let result = Err(failure.clone());
+                own.outcomes.push(CallOutcome { operation, machine, at, result });
+            }
+        }
+        drop(state);
+        (self.0.wake)(&cluster.key);
     }
 
     /// What came of calls of a cluster, and is not on record yet.
@@ -217,10 +258,22 @@ impl Calls {
         self.0.lock().clusters.get(uid).map_or(0, |own| own.busy.len())
     }
 
+    /// From now on, of a cluster's calls only those of this operation are begun; without one, none.
+    pub fn keep_only(&self, uid: &str, operation: Option<OperationId>) {
+        let mut state = self.0.lock();
+        let Some(own) = state.clusters.get_mut(uid) else { return };
+        if operation == Some(own.operation) {
+            return;
+        }
+        own.held = true;
+        for request in std::mem::take(&mut own.waiting) {
+            own.busy.retain(|machine| !request.machines.contains(machine));
+        }
+    }
+
     /// The object is gone. What has not begun is not begun.
     pub fn forget(&self, uid: &str) {
         let mut state = self.0.lock();
-        state.round_robin.retain(|other| **other != *uid);
         let Some(own) = state.clusters.get_mut(uid) else { return };
         if own.running == 0 {
             state.clusters.remove(uid);
@@ -231,6 +284,12 @@ impl Calls {
         own.outcomes.clear();
     }
 
+    /// Whether nothing waits and nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        let state = self.0.lock();
+        state.running == 0 && state.accounts.is_empty()
+    }
+
     /// Whether nothing is remembered of any object.
     pub fn is_empty(&self) -> bool {
         self.0.lock().clusters.is_empty()
@@ -238,33 +297,115 @@ impl Calls {
 }
 
 impl State {
-    /// The next request that may begin, fairly among clusters.
-    fn next(&mut self, limits: CallLimits) -> Option<Begun> {
-        if self.running >= limits.concurrent.max(1) {
+    /// The calls of a cluster, if this operation may call.
+    fn enter(
+        &mut self,
+        uid: &Arc<str>,
+        account: &str,
+        cluster: &Arc<Cluster>,
+        operation: OperationId,
+    ) -> Option<&mut ClusterCalls> {
+        let own = self.clusters.entry(uid.clone()).or_insert_with(|| ClusterCalls {
+            cluster: cluster.clone(),
+            account: account.into(),
+            operation,
+            waiting: VecDeque::new(),
+            is_queued: false,
+            busy: HashSet::new(),
+            running: 0,
+            outcomes: Vec::new(),
+            held: false,
+            abandoned: false,
+        });
+        if operation < own.operation || own.abandoned {
             return None;
         }
-        for _ in 0..self.round_robin.len() {
-            let uid = self.round_robin.pop_front()?;
-            let Some(own) = self.clusters.get_mut(&uid) else { continue };
-            if own.running >= limits.per_cluster.max(1) {
-                self.round_robin.push_back(uid);
+        if operation > own.operation {
+            own.operation = operation;
+            own.waiting.clear();
+            own.busy.clear();
+        }
+        own.cluster = cluster.clone();
+        own.held = false;
+        Some(own)
+    }
+
+    /// Gives a cluster its turn, if it has calls that wait and has none yet.
+    fn queue(&mut self, uid: &Arc<str>) {
+        let Some(own) = self.clusters.get_mut(uid) else { return };
+        if own.waiting.is_empty() || own.is_queued {
+            return;
+        }
+        own.is_queued = true;
+        let name = own.account.clone();
+        let account = self.accounts.entry(name.clone()).or_default();
+        account.waiting.push_back(uid.clone());
+        if !account.is_ready {
+            account.is_ready = true;
+            self.ready.push_back(name);
+        }
+    }
+
+    /// Gives every account its turn: they may begin more than before.
+    fn restart(&mut self) {
+        for (name, account) in &mut self.accounts {
+            if !account.is_ready && !account.waiting.is_empty() {
+                account.is_ready = true;
+                self.ready.push_back(name.clone());
+            }
+        }
+    }
+
+    /// The next request that may begin, fairly among accounts, and among the clusters of each.
+    fn next(&mut self) -> Option<Begun> {
+        if self.running >= self.limits.concurrent.max(1) {
+            return None;
+        }
+        while let Some(name) = self.ready.pop_front() {
+            let Some(account) = self.accounts.get_mut(&name) else { continue };
+            account.is_ready = false;
+            if account.running >= self.limits.per_account.max(1) {
+                // It has its turn again when one of its calls has ended.
                 continue;
             }
-            let Some(request) = own.waiting.pop_front() else { continue };
-            own.running += 1;
-            self.running += 1;
-            let begun = Begun {
-                uid: uid.clone(),
-                cluster: own.cluster.clone(),
-                operation: own.operation,
-                request,
-            };
-            if !own.waiting.is_empty() {
-                self.round_robin.push_back(uid);
+            while let Some(uid) = account.waiting.pop_front() {
+                let Some(own) = self.clusters.get_mut(&uid) else { continue };
+                own.is_queued = false;
+                let Some(request) = own.waiting.pop_front() else { continue };
+                own.running += 1;
+                account.running += 1;
+                self.running += 1;
+                let (cluster, operation) = (own.cluster.clone(), own.operation);
+                if !own.waiting.is_empty() {
+                    own.is_queued = true;
+                    account.waiting.push_back(uid.clone());
+                }
+                if !account.waiting.is_empty() {
+                    account.is_ready = true;
+                    self.ready.push_back(name.clone());
+                }
+                return Some(Begun { uid, account: name, cluster, operation, request });
             }
-            return Some(begun);
+            if account.running == 0 {
+                self.accounts.remove(&name);
+            }
         }
         None
+    }
+
+    /// A call of an account has ended.
+    fn leave(&mut self, name: &Arc<str>) {
+        self.running = self.running.saturating_sub(1);
+        let Some(account) = self.accounts.get_mut(name) else { return };
+        account.running = account.running.saturating_sub(1);
+        if account.waiting.is_empty() {
+            if account.running == 0 {
+                self.accounts.remove(name);
+            }
+        } else if !account.is_ready {
+            account.is_ready = true;
+            self.ready.push_back(name.clone());
+        }
     }
 
     /// Takes in what came of a request. Whether there is news.
@@ -274,7 +415,7 @@ impl State {
         result: &Result<(), CallFailure>,
         at: jiff::Timestamp,
     ) -> bool {
-        self.running = self.running.saturating_sub(1);
+        self.leave(&begun.account);
         let Some(own) = self.clusters.get_mut(&begun.uid) else { return false };
         own.running = own.running.saturating_sub(1);
         if own.abandoned {
@@ -287,14 +428,12 @@ impl State {
             return false;
         }
         let machines = &begun.request.machines;
-        if machines.len() > 1 && result.as_ref().is_err_and(may_be_of_one_machine) {
+        if machines.len() > 1 && !own.held && result.as_ref().is_err_and(may_be_of_one_machine) {
             for machine in machines.iter().rev() {
                 let machines = vec![machine.clone()];
                 own.waiting.push_front(Request { machines, ..begun.request.clone() });
             }
-            if !self.round_robin.contains(&begun.uid) {
-                self.round_robin.push_back(begun.uid.clone());
-            }
+            self.queue(&begun.uid);
             return false;
         }
         own.busy.retain(|machine| !machines.contains(machine));
@@ -329,7 +468,7 @@ impl Inner {
     }
 
     fn next(&self) -> Option<Begun> {
-        self.lock().next(self.limits)
+        self.lock().next()
     }
 
     async fn run(self: Arc<Self>, begun: Begun) {

@@ -164,6 +164,12 @@ impl<T: Send + 'static> Lookups<T> {
         let state = self.0.lock();
         state.slots.is_empty() && state.waiting.is_empty()
     }
+
+    /// Whether any question is under way.
+    pub fn is_asking(&self) -> bool {
+        let state = self.0.lock();
+        state.slots.values().any(|slot| !matches!(slot, Slot::Answered(_)))
+    }
 }
 
 impl<T> Inner<T> {

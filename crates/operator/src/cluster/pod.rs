@@ -26,6 +26,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, PostParams
 use kube::core::Expression;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::Value;
+pub use sojourn_api::cluster::name::INFRA_ID;
 use sojourn_core::cluster::{ErrorClass, InventoryMachine, MachineState, Stopped};
 use sojourn_drivers::actuator::{
     ActuatedMachine, Actuator, ActuatorChange, ActuatorChanges, ActuatorError, Cluster,
@@ -40,8 +41,6 @@ use crate::frame::{Cache, Change, Tasks, WatchSettings};
 
 /// How clusters call the platform.
 pub const NAME: &str = "pod";
-/// Label of Pods, and of what is on record of them: the infrastructure id of their cluster.
-pub const INFRA_ID: &str = "cluster.sojourn.dev/infra-id";
 /// Objects of one part of a list.
 const PAGE: u32 = 500;
 

@@ -20,6 +20,7 @@ use sojourn_operator::access::authorizer::{AccessAuthorizer, Answer};
 use sojourn_operator::access::service::AccessService;
 use sojourn_operator::access::{LeadingAccess, ServedAccess};
 use sojourn_operator::clock::{Clock, VirtualClock};
+use sojourn_operator::cluster::actuators::Actuators;
 use sojourn_operator::driver::{DriverConfig, DriverFactory};
 use sojourn_operator::family::{ProgramPath, ServedFamily as _, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
@@ -200,6 +201,7 @@ impl Surroundings {
             limits: Limits::default(),
             metrics: Metrics::default(),
             providers: Providers::default(),
+            actuators: Actuators::default(),
             replica: Some(ReplicaName::new(&name)),
         };
         let metrics = setup.metrics.clone();

@@ -18,6 +18,7 @@ use sojourn_drivers::notify::{Channel, Zone};
 use sojourn_drivers::probe::fake::ScriptedProbe;
 use sojourn_drivers::probe::{Observation, Probe};
 use sojourn_operator::admission;
+use sojourn_operator::cluster::actuators::Actuators;
 use sojourn_operator::driver::{DriverConfig, DriverFactory};
 use sojourn_operator::family::{ProgramPath, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks};
@@ -98,6 +99,7 @@ impl SimulationParts for Game {
             limits: Limits::default(),
             metrics: Metrics::default(),
             providers: Providers::default(),
+            actuators: Actuators::default(),
             replica: None,
         };
         async move {

@@ -17,6 +17,7 @@ use sojourn_core::activity::Source;
 use sojourn_core::key::Key;
 use sojourn_drivers::notify::fake::Received;
 use sojourn_operator::admission;
+use sojourn_operator::cluster::actuators::Actuators;
 use sojourn_operator::family::{ProgramPath, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks};
 use sojourn_operator::game::GameSetup;
@@ -94,6 +95,7 @@ impl SimulationParts for Lab {
             limits: Limits::default(),
             metrics: Metrics::default(),
             providers: Providers::default(),
+            actuators: Actuators::default(),
             replica: None,
         };
         async move {

@@ -7,6 +7,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt as _};
 use sojourn_api::lab::status::ActivityStatus;
 use sojourn_core::lab::source;
+use sojourn_operator::cluster::actuators::Actuators;
 use sojourn_operator::family::{ProgramPath, ServedFamily as _, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
 use sojourn_operator::game::GameSetup;
@@ -44,6 +45,7 @@ impl Replica {
             metrics: Metrics::default(),
             driver_factory: Arc::new(simulation.drivers.clone()),
             providers: Providers::default(),
+            actuators: Actuators::default(),
             web: WebService { gateway: true, ..WebService::default() },
             game: GameSetup::default(),
             own_program: ProgramPath("/sojourn".to_owned()),

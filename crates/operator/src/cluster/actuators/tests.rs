@@ -131,7 +131,7 @@ async fn only_a_complete_list_says_what_there_is() {
     fake.script(|script| script.latency = ANSWER_TIMEOUT * 2);
     let failed = actuators.list(&cluster).await;
     assert!(
-        matches!(&failed, Listing::Failed(failure) if failure.message.contains("no answer within 90 s")),
+        matches!(&failed, Listing::Failed(failure) if failure.message.contains("no answer within 60 s")),
         "{failed:?}"
     );
     let failed = actuators.list(&Cluster { platform: platform("vsphere"), ..cluster }).await;

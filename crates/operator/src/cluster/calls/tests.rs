@@ -12,6 +12,7 @@ use crate::cluster::actuators::ANSWER_TIMEOUT;
 
 const SECOND: Duration = Duration::from_secs(1);
 const UID: &str = "u-one";
+const ACCOUNT: &str = "cloud";
 
 struct Stage {
     fake: Arc<Fake>,
@@ -49,7 +50,7 @@ impl Stage {
 
     fn submit(&self, cluster: &Arc<Cluster>, operation: i64, action: Action, machines: &[String]) {
         let calls = machines.iter().map(|id| MachineCall { machine: id.clone(), action });
-        self.calls.submit(UID, cluster, OperationId(operation), calls.collect());
+        self.calls.submit(UID, ACCOUNT, cluster, OperationId(operation), calls.collect());
     }
 
     /// What came of calls, by machine; put on record.
@@ -103,7 +104,7 @@ async fn a_failure_of_every_single_call_is_told_and_the_call_can_be_repeated() {
         for (failures, lost_answers) in [(1, 0), (2, 0), (3, 0), (0, 1), (0, 2), (1, 2)] {
             let failure = Some(ActuatorError::failed(class, "no"));
             let script = Script { failures, lost_answers, failure, ..Script::default() };
-            let stage = Stage::new(script, CallLimits { per_cluster: 1, ..CallLimits::default() });
+            let stage = Stage::new(script, CallLimits { per_account: 1, ..CallLimits::default() });
             let cluster = stage.cluster("one", 3);
             let mut left = ids(3);
             let mut failed = Vec::new();
@@ -193,7 +194,7 @@ async fn machines_are_ended_stopped_and_started_as_it_was_decided() {
     seconds(1).await;
     let call = |machine: &str, action| MachineCall { machine: machine.to_owned(), action };
     let calls = vec![call("m0", Action::Start), call("m1", Action::Stop), call("m2", Action::End)];
-    stage.calls.submit(UID, &cluster, OperationId(1), calls);
+    stage.calls.submit(UID, ACCOUNT, &cluster, OperationId(1), calls);
     seconds(1).await;
     assert!(stage.results().iter().all(|(_, result)| result.is_ok()));
     let expected = [MachineState::Running, MachineState::Stopped, MachineState::Missing];
@@ -219,7 +220,7 @@ async fn a_machine_has_one_call_of_an_operation_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn a_later_operation_takes_the_place_of_an_earlier_one() {
     let script = Script { latency: 10 * SECOND, ..Script::default() };
-    let stage = Stage::new(script, CallLimits { per_cluster: 1, ..CallLimits::default() });
+    let stage = Stage::new(script, CallLimits { per_account: 1, ..CallLimits::default() });
     let cluster = stage.cluster("one", 3);
     stage.submit(&cluster, 1, Action::Stop, &ids(3));
     seconds(5).await;
@@ -235,9 +236,9 @@ async fn a_later_operation_takes_the_place_of_an_earlier_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_has_no_more_calls_under_way_than_it_may() {
+async fn an_account_has_no_more_calls_under_way_than_it_may() {
     let script = Script { latency: SECOND, ..Script::default() };
-    let stage = Stage::new(script, CallLimits { per_cluster: 2, ..CallLimits::default() });
+    let stage = Stage::new(script, CallLimits { per_account: 2, ..CallLimits::default() });
     let cluster = stage.cluster("one", 10);
     let since = Instant::now();
     stage.submit(&cluster, 1, Action::Stop, &ids(10));
@@ -257,7 +258,13 @@ async fn a_thousand_clusters_that_are_toggled_at_once_do_not_wait_for_each_other
     for number in 0..1000 {
         let cluster = stage.cluster(&number.to_string(), 3);
         let calls = ids(3).into_iter().map(|machine| MachineCall { machine, action: Action::Stop });
-        stage.calls.submit(&number.to_string(), &cluster, OperationId(1), calls.collect());
+        stage.calls.submit(
+            &number.to_string(),
+            &number.to_string(),
+            &cluster,
+            OperationId(1),
+            calls.collect(),
+        );
     }
     let in_flight =
         || (0..1000).map(|uid: i32| stage.calls.in_flight(&uid.to_string())).sum::<usize>();
@@ -272,20 +279,71 @@ async fn a_thousand_clusters_that_are_toggled_at_once_do_not_wait_for_each_other
 #[tokio::test(start_paused = true)]
 async fn one_slow_cluster_delays_no_other_when_few_calls_may_be_under_way() {
     let script = Script { latency: SECOND, ..Script::default() };
-    let stage = Stage::new(script, CallLimits { concurrent: 4, per_cluster: 3 });
+    let stage = Stage::new(script, CallLimits { concurrent: 4, per_account: 3 });
     let (large, small) = (stage.cluster("large", 100), stage.cluster("small", 1));
     stage.submit(&large, 1, Action::Stop, &ids(100));
     let call = MachineCall { machine: "m0".to_owned(), action: Action::Stop };
-    stage.calls.submit("small", &small, OperationId(1), vec![call]);
+    stage.calls.submit("small", "small", &small, OperationId(1), vec![call]);
     tokio::time::sleep(SECOND * 3 / 2).await;
     assert_eq!(stage.calls.outcomes("small").len(), 1);
     assert!(stage.calls.in_flight(UID) > 90);
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_of_an_operation_that_is_over_are_not_begun() {
+    let script = Script { latency: 10 * SECOND, ..Script::default() };
+    let stage = Stage::new(script, CallLimits { per_account: 1, ..CallLimits::default() });
+    let cluster = stage.cluster("one", 3);
+    stage.submit(&cluster, 1, Action::Stop, &ids(3));
+    stage.calls.keep_only(UID, Some(OperationId(1)));
+    seconds(5).await;
+    assert_eq!(stage.calls.in_flight(UID), 3);
+    stage.calls.keep_only(UID, None);
+    assert_eq!(stage.calls.in_flight(UID), 1, "one was begun");
+    seconds(60).await;
+    assert_eq!((stage.requests(Operation::Stop), stage.calls.in_flight(UID)), (1, 0));
+    stage.submit(&cluster, 1, Action::Stop, &ids(3));
+    seconds(60).await;
+    assert_eq!(stage.requests(Operation::Stop), 4, "it was decided again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_of_one_account_take_turns() {
+    let script = Script { latency: SECOND, ..Script::default() };
+    let stage = Stage::new(script, CallLimits { per_account: 3, ..CallLimits::default() });
+    let (large, small) = (stage.cluster("large", 100), stage.cluster("small", 1));
+    stage.submit(&large, 1, Action::Stop, &ids(100));
+    let call = MachineCall { machine: "m0".to_owned(), action: Action::Stop };
+    stage.calls.submit("small", ACCOUNT, &small, OperationId(1), vec![call]);
+    tokio::time::sleep(SECOND * 5 / 2).await;
+    assert_eq!(stage.calls.outcomes("small").len(), 1, "it had its turn after the first three");
+    assert!(stage.calls.in_flight(UID) > 90);
+    assert!(!stage.calls.is_idle());
+    stage.calls.limit_accounts(1000);
+    tokio::time::sleep(SECOND * 5 / 2).await;
+    assert_eq!(stage.calls.in_flight(UID), 0, "more may be under way now");
+    assert!(stage.calls.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_called_at_all_has_failed_and_a_later_operation_counts() {
+    let stage = Stage::new(Script::default(), CallLimits::default());
+    let cluster = stage.cluster("one", 1);
+    let call = || vec![MachineCall { machine: "m0".to_owned(), action: Action::Stop }];
+    let failure = CallFailure::new(ErrorClass::Auth, "there is no Secret");
+    stage.calls.refuse(UID, ACCOUNT, &cluster, OperationId(2), call(), &failure);
+    let outcomes = stage.calls.outcomes(UID);
+    assert_eq!((outcomes.len(), outcomes[0].operation), (1, OperationId(2)));
+    assert_eq!(outcomes[0].result, Err(failure.clone()));
+    stage.calls.acknowledge(UID, &outcomes);
+    stage.calls.refuse(UID, ACCOUNT, &cluster, OperationId(1), call(), &failure);
+    assert!(stage.calls.outcomes(UID).is_empty(), "an earlier operation calls nobody any more");
+}
+
+#[tokio::test(start_paused = true)]
 async fn of_what_is_gone_nothing_is_called_and_nothing_is_left() {
     let script = Script { latency: 10 * SECOND, ..Script::default() };
-    let stage = Stage::new(script, CallLimits { per_cluster: 1, ..CallLimits::default() });
+    let stage = Stage::new(script, CallLimits { per_account: 1, ..CallLimits::default() });
     let cluster = stage.cluster("one", 3);
     stage.submit(&cluster, 1, Action::Stop, &ids(3));
     seconds(5).await;

@@ -1,0 +1,83 @@
+//! Killed after any effect, the next process does what the first would have done.
+
+use serde_json::json;
+use sojourn_core::cluster::MachineState;
+use sojourn_drivers::actuator::fake::Operation;
+
+use crate::fixture::{MINUTE, SECOND, Stage, is_running, status};
+
+/// So many effects a whole story has at most.
+const MAX_EFFECTS: u64 = 80;
+
+// case: cluster X11
+#[tokio::test(start_paused = true)]
+async fn killed_after_any_effect_it_sleeps_and_wakes_all_the_same() {
+    let mut kills = 0;
+    for effect in 1..=MAX_EFFECTS {
+        let mut stage = Stage::new().await;
+        stage.make("blue", 3, json!({})).await;
+        stage.world.kill_after(effect);
+        stage.want("blue", "Hibernating").await;
+        let asleep = stage.until_hibernating("blue").await;
+        let machines = stage.machines("blue").await;
+        let off = machines.values().all(|state| *state == MachineState::Stopped);
+        assert!(off && machines.len() == 3, "killed after {effect}: {machines:?}");
+        let first = status(&asleep).operation.and_then(|operation| operation.id);
+        stage.want("blue", "Running").await;
+        let running = stage.until_running("blue").await;
+        let machines = stage.machines("blue").await;
+        let on = machines.values().all(|state| *state == MachineState::Running);
+        assert!(on && machines.len() == 3, "killed after {effect}: {machines:?}");
+        assert!(status(&running).operation.and_then(|operation| operation.id) > first);
+        for (operation, most) in [(Operation::Stop, 6), (Operation::Start, 6)] {
+            let requests = stage.fake.requests();
+            let calls = requests.iter().filter(|one| one.operation == operation).count();
+            assert!((3..=most).contains(&calls), "killed after {effect}: {calls} {operation:?}");
+        }
+        stage.pass(2 * SECOND).await;
+        if stage.world.kill_is_pending() {
+            break;
+        }
+        kills += 1;
+        assert_eq!(stage.starts, 2, "killed after {effect}");
+    }
+    assert!(kills >= 12, "only {kills} kills");
+    assert!(kills < MAX_EFFECTS, "there are more effects than {MAX_EFFECTS}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_after_any_effect_a_power_state_is_written_once() {
+    let mut kills = 0;
+    for effect in 1..=MAX_EFFECTS {
+        let mut stage = Stage::new().await;
+        stage.make("blue", 1, json!({"hibernateAfter": "10m"})).await;
+        stage.world.kill_after(effect);
+        stage.until_hibernating("blue").await;
+        // Somebody wants it to run: what was written before does not come back.
+        stage.want("blue", "Running").await;
+        stage.until_running("blue").await;
+        stage.pass(5 * MINUTE).await;
+        assert!(is_running(&stage.cluster("blue").await), "killed after {effect}");
+        if stage.world.kill_is_pending() {
+            break;
+        }
+        kills += 1;
+    }
+    assert!(kills >= 10, "only {kills} kills");
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_replica_takes_over_at_any_moment() {
+    for seconds in [0, 1, 2, 5, 15, 21, 25] {
+        let mut stage = Stage::new().await;
+        stage.make("blue", 3, json!({})).await;
+        stage.want("blue", "Hibernating").await;
+        stage.pass(SECOND * seconds).await;
+        stage.stop();
+        tokio::time::sleep(15 * SECOND).await;
+        stage.restart().await;
+        stage.until_hibernating("blue").await;
+        let machines = stage.machines("blue").await;
+        assert!(machines.values().all(|state| *state == MachineState::Stopped), "{machines:?}");
+    }
+}

@@ -1,0 +1,215 @@
+//! A cluster with an API of its own: it runs when its nodes beat again and its operators have settled.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Secret};
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use sojourn_api::cluster::name::RESUME_SKIPS_CLUSTER_OPERATORS;
+use sojourn_operator::clock::Clock as _;
+
+use crate::fixture::{
+    HOUR, MINUTE, NAMESPACE, SECOND, Stage, condition, install, is_running, make_namespace, says,
+};
+
+const KUBECONFIG: &str = "apiVersion: v1
+kind: Config
+current-context: blue
+clusters: [{name: blue, cluster: {server: 'https://api.blue.example.org:6443'}}]
+users: [{name: blue, user: {token: t}}]
+contexts: [{name: blue, context: {cluster: blue, user: blue}}]
+";
+
+async fn with_kubeconfig(stage: &mut Stage, spec: Value) {
+    let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let secret =
+        json!({"metadata": {"name": "kubeconfig"}, "stringData": {"kubeconfig": KUBECONFIG}});
+    let secret = serde_json::from_value(secret).expect("a Secret");
+    secrets.create(&PostParams::default(), &secret).await.expect("it is made");
+    make_namespace(&stage.target, "kube-node-lease").await;
+    stage.add_machines("blue", 1);
+    let whole = json!({
+        "platform": {"fake": {}}, "kubeconfigSecretRef": {"name": "kubeconfig"},
+    });
+    stage.create("blue", whole, spec).await;
+}
+
+/// A node of the other cluster, with a Lease.
+async fn make_node(stage: &Stage, name: &str) {
+    let nodes: Api<Node> = Api::all(stage.target.clone());
+    let node = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a Node");
+    nodes.create(&PostParams::default(), &node).await.expect("it is made");
+    let leases: Api<Lease> = Api::namespaced(stage.target.clone(), "kube-node-lease");
+    let lease = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a Lease");
+    leases.create(&PostParams::default(), &lease).await.expect("it is made");
+    set_ready(stage, name, true).await;
+}
+
+async fn set_ready(stage: &Stage, name: &str, ready: bool) {
+    let nodes: Api<Node> = Api::all(stage.target.clone());
+    let status = if ready { "True" } else { "False" };
+    let patch = json!({"status": {"conditions": [{"type": "Ready", "status": status}]}});
+    let params = PatchParams::default();
+    nodes.patch_status(name, &params, &Patch::Merge(patch)).await.expect("it is there");
+}
+
+/// The kubelet of a node says that it lives.
+async fn beat(stage: &Stage, name: &str) {
+    let leases: Api<Lease> = Api::namespaced(stage.target.clone(), "kube-node-lease");
+    let now = format!("{:.6}", stage.clock.now());
+    let patch = Patch::Merge(json!({"spec": {"renewTime": now}}));
+    leases.patch(name, &PatchParams::default(), &patch).await.expect("it is there");
+}
+
+fn operators(stage: &Stage) -> Api<DynamicObject> {
+    let resource = ApiResource {
+        group: "config.openshift.io".to_owned(),
+        version: "v1".to_owned(),
+        api_version: "config.openshift.io/v1".to_owned(),
+        kind: "ClusterOperator".to_owned(),
+        plural: "clusteroperators".to_owned(),
+    };
+    Api::all_with(stage.target.clone(), &resource)
+}
+
+async fn install_operators(stage: &Stage) {
+    let definition = serde_json::from_value(json!({
+        "metadata": {"name": "clusteroperators.config.openshift.io"},
+        "spec": {
+            "group": "config.openshift.io", "scope": "Cluster",
+            "names": {"kind": "ClusterOperator", "plural": "clusteroperators",
+                      "singular": "clusteroperator", "listKind": "ClusterOperatorList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    }));
+    install(&stage.target, &definition.expect("a definition")).await;
+    let operator = json!({
+        "apiVersion": "config.openshift.io/v1", "kind": "ClusterOperator",
+        "metadata": {"name": "dns"},
+    });
+    let operator = serde_json::from_value(operator).expect("an operator");
+    operators(stage).create(&PostParams::default(), &operator).await.expect("it is made");
+    set_degraded(stage, true).await;
+}
+
+async fn set_degraded(stage: &Stage, degraded: bool) {
+    let degraded = if degraded { "True" } else { "False" };
+    let patch = Patch::Merge(json!({"status": {"conditions": [
+        {"type": "Available", "status": "True"},
+        {"type": "Progressing", "status": "False"},
+        {"type": "Degraded", "status": degraded},
+    ]}}));
+    let params = PatchParams::default();
+    operators(stage).patch_status("dns", &params, &patch).await.expect("it is there");
+}
+
+// case: cluster S31
+// case: cluster S41
+#[tokio::test(start_paused = true)]
+async fn a_node_that_has_not_beaten_since_the_resume_began_is_waited_for() {
+    let mut stage = Stage::new().await;
+    with_kubeconfig(&mut stage, json!({})).await;
+    stage.pass(5 * MINUTE).await;
+    let none = stage.cluster("blue").await;
+    assert_eq!(says(&none, "Ready"), ("False".into(), "WaitingForNodes".into()), "it has no nodes");
+    make_node(&stage, "node-0").await;
+    beat(&stage, "node-0").await;
+    // One that was not there before has come since.
+    stage.until("blue", 2 * MINUTE, "a cluster that runs", is_running).await;
+
+    stage.want("blue", "Hibernating").await;
+    stage.until_hibernating("blue").await;
+    stage.want("blue", "Running").await;
+    // What the node said before it slept is still there.
+    stage.pass(10 * MINUTE).await;
+    let waiting = stage.cluster("blue").await;
+    assert_eq!(says(&waiting, "Ready").1, "WaitingForNodes");
+    let message = condition(&waiting, "Ready").expect("a condition").message;
+    assert!(message.contains("step 2 of 4"), "{message}");
+    set_ready(&stage, "node-0", false).await;
+    beat(&stage, "node-0").await;
+    stage.pass(2 * MINUTE).await;
+    assert_eq!(says(&stage.cluster("blue").await, "Ready").1, "WaitingForNodes");
+    set_ready(&stage, "node-0", true).await;
+    stage.until("blue", MINUTE, "a cluster that runs", is_running).await;
+}
+
+// case: cluster S36
+// case: cluster S37
+// case: cluster S39
+#[tokio::test(start_paused = true)]
+async fn operators_settle_and_are_waited_for_unless_a_label_says_otherwise() {
+    let mut stage = Stage::new().await;
+    install_operators(&stage).await;
+    make_node(&stage, "node-0").await;
+    with_kubeconfig(&mut stage, json!({})).await;
+    for _ in 0..6 {
+        stage.pass(20 * SECOND).await;
+        beat(&stage, "node-0").await;
+    }
+    let settling = "PausingForClusterOperatorsToSettle";
+    stage
+        .until("blue", MINUTE, "operators that settle", |one| says(one, "Ready").1 == settling)
+        .await;
+    stage.pass(150 * SECOND).await;
+    let waiting = stage.cluster("blue").await;
+    assert_eq!(says(&waiting, "Ready").1, "WaitingForClusterOperators");
+    set_degraded(&stage, false).await;
+    stage.until("blue", MINUTE, "a cluster that runs", is_running).await;
+
+    set_degraded(&stage, true).await;
+    let label = json!({"metadata": {"labels": {RESUME_SKIPS_CLUSTER_OPERATORS: "true"}}});
+    stage.change("blue", label).await;
+    stage.want("blue", "Hibernating").await;
+    stage.until_hibernating("blue").await;
+    stage.want("blue", "Running").await;
+    for _ in 0..6 {
+        stage.pass(20 * SECOND).await;
+        beat(&stage, "node-0").await;
+    }
+    stage.until("blue", MINUTE, "a cluster that runs", is_running).await;
+}
+
+// case: cluster U01
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_sleeps_is_not_probed_and_says_why() {
+    let mut stage = Stage::new().await;
+    make_node(&stage, "node-0").await;
+    with_kubeconfig(&mut stage, json!({"readinessGates": []})).await;
+    stage.until("blue", 5 * MINUTE, "a cluster that runs", is_running).await;
+    stage.pass(MINUTE).await;
+    assert_eq!(
+        says(&stage.cluster("blue").await, "Unreachable"),
+        ("False".into(), "ClusterReachable".into())
+    );
+    stage.want("blue", "Hibernating").await;
+    stage.until_hibernating("blue").await;
+    stage.pass(12 * HOUR).await;
+    assert_eq!(
+        says(&stage.cluster("blue").await, "Unreachable"),
+        ("True".into(), "Hibernating".into())
+    );
+}
+
+// case: cluster S40
+#[tokio::test(start_paused = true)]
+async fn a_kubeconfig_that_cannot_be_used_is_named_and_machines_are_started_all_the_same() {
+    let mut stage = Stage::new().await;
+    stage.add_machines("blue", 1);
+    let whole = json!({
+        "platform": {"fake": {}}, "kubeconfigSecretRef": {"name": "nowhere"},
+    });
+    stage.create("blue", whole, json!({})).await;
+    stage.pass(5 * MINUTE).await;
+    let waiting = stage.cluster("blue").await;
+    assert_eq!(says(&waiting, "Ready").1, "WaitingForNodes");
+    let message = condition(&waiting, "Ready").expect("a condition").message;
+    assert!(message.contains("nowhere"), "{message}");
+    stage.want("blue", "Hibernating").await;
+    stage.until_hibernating("blue").await;
+}
