@@ -534,8 +534,12 @@ impl Stage {
 
     /// Puts a machine at the provider, as somebody else has moved it.
     pub(crate) fn put(&self, name: &str, id: &str, state: MachineState) {
+        self.put_machine(name, id, state, false);
+    }
+
+    pub(crate) fn put_machine(&self, name: &str, id: &str, state: MachineState, spot: bool) {
         let (id, addresses) = (id.to_owned(), Vec::new());
-        let machine = ActuatedMachine { id, state, spot: false, node_name: None, addresses };
+        let machine = ActuatedMachine { id, state, spot, node_name: None, addresses };
         self.fake.put(name, machine);
     }
 

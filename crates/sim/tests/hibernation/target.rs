@@ -6,6 +6,7 @@ use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use sojourn_api::cluster::name::RESUME_SKIPS_CLUSTER_OPERATORS;
+use sojourn_core::cluster::MachineState;
 use sojourn_operator::clock::Clock as _;
 
 use crate::fixture::{
@@ -212,4 +213,80 @@ async fn a_kubeconfig_that_cannot_be_used_is_named_and_machines_are_started_all_
     assert!(message.contains("nowhere"), "{message}");
     stage.want("blue", "Hibernating").await;
     stage.until_hibernating("blue").await;
+}
+
+async fn install_machines(stage: &Stage) -> Api<DynamicObject> {
+    let definition = serde_json::from_value(json!({
+        "metadata": {"name": "machines.machine.openshift.io"},
+        "spec": {
+            "group": "machine.openshift.io", "scope": "Namespaced",
+            "names": {"kind": "Machine", "plural": "machines", "singular": "machine",
+                      "listKind": "MachineList"},
+            "versions": [{
+                "name": "v1beta1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    }));
+    install(&stage.target, &definition.expect("a definition")).await;
+    make_namespace(&stage.target, "openshift-machine-api").await;
+    let resource = ApiResource {
+        group: "machine.openshift.io".to_owned(),
+        version: "v1beta1".to_owned(),
+        api_version: "machine.openshift.io/v1beta1".to_owned(),
+        kind: "Machine".to_owned(),
+        plural: "machines".to_owned(),
+    };
+    Api::namespaced_with(stage.target.clone(), "openshift-machine-api", &resource)
+}
+
+/// A Machine that stands for the machine of that id, and is kept for a while once it is deleted.
+async fn make_machine(machines: &Api<DynamicObject>, name: &str, id: &str, spot: bool) {
+    let label =
+        if spot { json!({"machine.openshift.io/interruptible-instance": ""}) } else { json!({}) };
+    let machine = json!({
+        "apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+        "metadata": {"name": name, "labels": label, "finalizers": ["example.org/provider"]},
+        "spec": {"providerID": format!("aws:///eu-west-1a/{id}")},
+    });
+    let machine = serde_json::from_value(machine).expect("a Machine");
+    machines.create(&PostParams::default(), &machine).await.expect("it is made");
+    let patch = Patch::Merge(json!({"status": {"phase": "Running"}}));
+    machines.patch_status(name, &PatchParams::default(), &patch).await.expect("it is there");
+}
+
+// case: cluster W11
+// case: cluster W14
+#[tokio::test(start_paused = true)]
+async fn a_spot_machine_that_a_hibernation_ended_is_made_anew_and_no_other() {
+    let mut stage = Stage::new().await;
+    let machines = install_machines(&stage).await;
+    for (name, id, spot) in [("worker", "m-0", false), ("spot", "m-1", true)] {
+        make_machine(&machines, name, id, spot).await;
+        stage.put_machine("blue", id, MachineState::Running, spot);
+    }
+    for node in ["node-0", "node-1"] {
+        make_node(&stage, node).await;
+    }
+    with_kubeconfig(&mut stage, json!({"readinessGates": []})).await;
+    stage.until_running("blue").await;
+    stage.want("blue", "Hibernating").await;
+    stage.until_hibernating("blue").await;
+    let found = stage.machines("blue").await;
+    assert_eq!(found["m-0"], MachineState::Stopped);
+    assert!(found.get("m-1").is_none_or(|state| *state == MachineState::Missing), "{found:?}");
+    let deleted = machines.get("spot").await.expect("it is there").metadata.deletion_timestamp;
+    assert_eq!(deleted, None, "nobody touches it while the cluster sleeps");
+    stage.want("blue", "Running").await;
+    stage.until_running("blue").await;
+    stage.pass(10 * SECOND).await;
+    let spot = machines.get("spot").await.expect("its finalizer holds it");
+    assert!(spot.metadata.deletion_timestamp.is_some(), "the cluster makes another");
+    let annotations = spot.metadata.annotations.unwrap_or_default();
+    assert!(annotations.contains_key("machine.openshift.io/exclude-node-draining"));
+    let worker = machines.get("worker").await.expect("it is there");
+    assert_eq!(worker.metadata.deletion_timestamp, None);
+    assert_eq!(stage.events("MachinesReplaced").await.len(), 1);
 }
