@@ -8,6 +8,7 @@
 //! webhook. What cannot be found out is refused. A new family adds its module and one line to [`FAMILIES`].
 
 mod access;
+mod cluster;
 mod configuration;
 mod game;
 mod group;
@@ -51,6 +52,7 @@ const FAMILIES: &[FamilyRules] = &[
     group::rules,
     access::rules,
     game::rules,
+    cluster::rules,
     #[cfg(feature = "toy")]
     toy::rules,
 ];

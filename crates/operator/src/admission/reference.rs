@@ -46,8 +46,17 @@ pub(super) fn to_get(
 
 /// A whole Pod is written: the sender must be allowed to create one.
 pub(super) fn to_create_pods(path: &str, namespace: &str) -> Reference {
+    to_any_pod("create", path, namespace)
+}
+
+/// Pods will be deleted: the sender must be allowed to delete any of that namespace.
+pub(super) fn to_delete_pods(path: &str, namespace: &str) -> Reference {
+    to_any_pod("delete", path, namespace)
+}
+
+fn to_any_pod(verb: &'static str, path: &str, namespace: &str) -> Reference {
     let permission = Permission {
-        verb: "create",
+        verb,
         group: "",
         resource: "pods",
         subresource: None,

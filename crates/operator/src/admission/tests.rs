@@ -16,6 +16,7 @@ use super::rule::Rule;
 use super::*;
 
 mod access;
+mod cluster;
 mod game;
 mod group;
 mod lab;
@@ -325,6 +326,7 @@ fn a_cluster_is_told_to_ask_only_about_what_is_reviewed() {
             "dedicatedgameservercollections.admission.sojourn.dev",
             "dedicatedgameservers.admission.sojourn.dev",
             "collection-deletion.admission.sojourn.dev",
+            "clusterdeployments.admission.sojourn.dev",
         ]
     );
     for webhook in &all {
