@@ -3,6 +3,7 @@
 //! a verb of that family ([`FamilyCommands::add_verbs`]). A new family adds its module and one line there.
 
 mod access;
+mod cluster;
 mod game;
 mod group;
 mod lab;
@@ -38,6 +39,7 @@ const FAMILIES: &[&dyn FamilyCommands] = &[
     &group::GroupCommands,
     &access::AccessCommands,
     &game::GameCommands,
+    &cluster::ClusterCommands,
     #[cfg(feature = "toy")]
     &toy::ToyCommands,
 ];
@@ -292,6 +294,7 @@ mod tests {
             ("group.sojourn.dev/v1alpha1", "group"),
             ("access.sojourn.dev/v1alpha1", "access"),
             ("game.sojourn.dev/v1alpha1", "game"),
+            ("cluster.sojourn.dev/v1alpha1", "cluster"),
             ("newer.sojourn.dev/v1", "unknown"),
             ("v1", "unknown"),
         ] {

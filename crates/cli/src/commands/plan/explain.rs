@@ -12,7 +12,8 @@ pub(super) fn explain(
     events: &[Event],
 ) -> String {
     let mut lines = StatusLines::of(status);
-    let phase = or(lines.text("/phase"), lines.text("/state"));
+    let phase = ["/phase", "/state", "/powerState"].map(|field| lines.text(field));
+    let phase = phase.into_iter().fold("", or);
     lines.push(format!("{named} is {}", or(phase, readiness(status))));
     family.explain(&mut lines);
     for condition in lines.list("/conditions") {
@@ -100,6 +101,20 @@ mod tests {
             "instance/ada is Off\n  ended      Terminated 2030-01-01T00:00:00Z\n  \
              submission web Running after 2 attempts answered 500, tried again at 2030-01-01T00:10:00Z\n  \
              submission db Done after 1 attempt no. 5\n"
+        );
+    }
+
+    #[test]
+    fn a_cluster_that_wakes() {
+        let status = json!({
+            "powerState": "WaitingForNodes",
+            "conditions": [{
+                "type": "Ready", "status": "False", "reason": "WaitingForNodes", "message": "node-a",
+            }],
+        });
+        assert_eq!(
+            explained("cluster", "cd/blue", &status),
+            "cd/blue is WaitingForNodes\n  condition  Ready=False WaitingForNodes: node-a\n"
         );
     }
 
