@@ -15,6 +15,8 @@ pub(super) struct Case {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Applicability {
     Applies,
+    /// It applies, and nothing covers it before this is there.
+    Awaits(String),
     /// Why it cannot apply.
     NotApplicable(String),
 }
@@ -31,7 +33,8 @@ pub(super) fn read(root: &Path, family: &str) -> Result<Vec<Case>> {
     parse(&text).with_context(|| format!("cannot use {}", path.display()))
 }
 
-/// `ID words` or `ID n/a: reason` on each line; `#` starts a comment.
+/// `ID words`, `ID awaits WHAT: words` or `ID n/a: reason` on each line; `#` starts a comment. What is awaited is
+/// one word.
 pub(super) fn parse(text: &str) -> Result<Vec<Case>> {
     let mut cases: Vec<Case> = Vec::new();
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
@@ -46,16 +49,25 @@ pub(super) fn parse(text: &str) -> Result<Vec<Case>> {
         if cases.iter().any(|case| case.id == id) {
             bail!("line {number}: {id} is listed twice");
         }
-        let applicability = match about.strip_prefix("n/a:").map(str::trim) {
-            Some(reason) => Applicability::NotApplicable(reason.to_owned()),
-            None => Applicability::Applies,
-        };
+        let (applicability, about) = read_applicability(about);
         if about.is_empty() || applicability == Applicability::NotApplicable(String::new()) {
             bail!("line {number}: {id} needs a few words");
         }
         cases.push(Case { id: id.to_owned(), about: about.to_owned(), applicability });
     }
     Ok(cases)
+}
+
+/// Whether a case applies, and the words that are left.
+fn read_applicability(about: &str) -> (Applicability, &str) {
+    if let Some(reason) = about.strip_prefix("n/a:").map(str::trim) {
+        return (Applicability::NotApplicable(reason.to_owned()), about);
+    }
+    let awaits = about.strip_prefix("awaits ").and_then(|rest| rest.split_once(':'));
+    match awaits.filter(|(what, _)| !what.is_empty() && !what.contains(' ')) {
+        Some((what, about)) => (Applicability::Awaits(what.to_owned()), about.trim()),
+        None => (Applicability::Applies, about),
+    }
 }
 
 /// Digits, which may have capital letters before them.
