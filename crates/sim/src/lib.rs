@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `family` | the registry of simulated families, which the tests of seeds walk |
 //! | `simulation` | a family's operator on a cluster, as replicas that can be killed and taken over |
-//! | `cluster` | the embedded API server with our kinds and admission, its clients and its clock |
+//! | `simulated_api` | the embedded API server with our kinds and admission, its clients and its clock |
 //! | `fault` | a connection to the API that fails as real ones do |
 //! | `process` | a program that can be killed anywhere |
 //! | `kubelet` | what Pods and Jobs do when there is no node |
@@ -24,7 +24,6 @@
 //! when nothing else is left to do. Nothing sleeps for real.
 
 pub mod access;
-pub mod cluster;
 pub mod event_counts;
 pub mod event_log;
 pub mod family;
@@ -37,6 +36,7 @@ pub mod outcome;
 pub mod process;
 pub mod record;
 pub mod rng;
+pub mod simulated_api;
 pub mod simulation;
 #[cfg(feature = "toy")]
 pub mod toy;

@@ -1,5 +1,5 @@
-//! The cluster that a simulation runs on: the embedded API server with our kinds and our admission, a
-//! virtual clock, a client whose requests always work, and the faults of the operator's requests.
+//! The API that a simulation runs on: the embedded API server with our kinds and our admission, a virtual clock, a
+//! client whose requests always work, and the faults of the operator's requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,9 +31,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a killed operator stays down, unless the simulation says otherwise.
 const DEFAULT_DOWN_FOR: Duration = Duration::from_secs(5);
 
-/// What a cluster is made with.
+/// What an API is made with.
 #[derive(Debug)]
-pub(crate) struct ClusterSettings<'a> {
+pub(crate) struct ApiSettings<'a> {
     pub(crate) rng: &'a Rng,
     pub(crate) rates: Rates,
     /// Whether the operator's watches last; normal ones are opened again every five minutes.
@@ -41,8 +41,8 @@ pub(crate) struct ClusterSettings<'a> {
     pub(crate) providers: admission::Providers,
 }
 
-/// A cluster without an operator.
-pub(crate) struct Cluster {
+/// An API without an operator.
+pub(crate) struct SimulatedApi {
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) engine: Engine,
     /// People's and observers', whose requests always work.
@@ -53,13 +53,13 @@ pub(crate) struct Cluster {
     pub(crate) host: Host,
 }
 
-impl Cluster {
+impl SimulatedApi {
     /// Call it on a paused clock.
     ///
     /// # Panics
     /// If the engine cannot be opened or refuses our kinds: then there is nothing to simulate.
-    pub(crate) async fn open(settings: ClusterSettings<'_>) -> Self {
-        let ClusterSettings { rng, rates, long_watches, providers } = settings;
+    pub(crate) async fn open(settings: ApiSettings<'_>) -> Self {
+        let ApiSettings { rng, rates, long_watches, providers } = settings;
         let clock = Arc::new(VirtualClock::starting_at(BEGIN));
         let (engine, admission) = open_engine(rng, providers).await;
         let people = User {

@@ -18,7 +18,6 @@ use sojourn_operator::clock::{Clock, VirtualClock};
 use sojourn_operator::frame::Tasks;
 use tokio::task::JoinSet;
 
-use crate::cluster::{self, Cluster};
 use crate::event_counts::EventCounts;
 use crate::event_log::EventLog;
 use crate::fault::Faults;
@@ -26,6 +25,7 @@ use crate::kubelet::Kubelet;
 use crate::outcome::SimulationOutcome;
 use crate::process::{Host, Process, Program};
 use crate::record::SharedRecord;
+use crate::simulated_api::{self, SimulatedApi};
 use crate::trace::Trace;
 
 /// How long a killed operator stays down once faults have stopped.
@@ -147,8 +147,8 @@ pub(crate) struct Surroundings<F: SimulationParts> {
 
 impl<F: SimulationParts> Simulation<F> {
     /// Starts the first replica on a cluster.
-    pub(crate) fn assemble(cluster: Cluster, surroundings: Surroundings<F>) -> Self {
-        let Cluster { clock, engine, client, faults, trace, long_watches, host } = cluster;
+    pub(crate) fn assemble(api: SimulatedApi, surroundings: Surroundings<F>) -> Self {
+        let SimulatedApi { clock, engine, client, faults, trace, long_watches, host } = api;
         let Surroundings { kubelet, drivers, checker, observers } = surroundings;
         let first = Replica {
             clock: clock.clone(),
@@ -258,7 +258,7 @@ impl<F: SimulationParts> Simulation<F> {
     }
 
     pub async fn make_namespace(&self, name: &str) {
-        cluster::make_namespace(&self.client, name).await;
+        simulated_api::make_namespace(&self.client, name).await;
     }
 
     /// The Events with this reason: the names of the objects they are about, and their messages. The API

@@ -24,7 +24,6 @@ use sojourn_operator::metrics::Metrics;
 use sojourn_operator::toy::{LeadingToys, ServedToys, Start};
 use tokio::task::JoinSet;
 
-use crate::cluster::{self, Cluster, ClusterSettings, watch_settings};
 use crate::event_counts::EventCounts;
 use crate::event_log::{EventLog, invariants};
 use crate::family::{LeastEvents, RunSize, SimulatedFamily};
@@ -33,6 +32,7 @@ use crate::kubelet::Kubelet;
 use crate::outcome::SimulationOutcome;
 use crate::record::SharedRecord;
 use crate::rng::Rng;
+use crate::simulated_api::{self, ApiSettings, SimulatedApi, watch_settings};
 use crate::simulation::{
     Checker, Replica, Simulation, SimulationParts, Surroundings, observe, run_on_virtual_clock,
 };
@@ -364,14 +364,14 @@ struct Nursery {
 impl Nursery {
     async fn open(plan: &Plan) -> Self {
         let rng = Rng::new(plan.seed);
-        let settings = ClusterSettings {
+        let settings = ApiSettings {
             rng: &rng,
             rates: plan.rates,
             long_watches: true,
             providers: sojourn_operator::admission::Providers::default(),
         };
-        let cluster = Cluster::open(settings).await;
-        let Cluster { clock, client, .. } = &cluster;
+        let api = SimulatedApi::open(settings).await;
+        let SimulatedApi { clock, client, .. } = &api;
         let checker = SharedRecord::new(ToyChecker::new(clock.clone()));
         let kubelet = Kubelet::new(client.clone(), clock.clone(), rng.split("kubelet"));
         let mut observers = JoinSet::new();
@@ -388,11 +388,11 @@ impl Nursery {
             ToyChecker::saw_event_deleted,
         ));
         for name in [shared::NAMESPACE, NAMESPACE] {
-            cluster::make_namespace(client, name).await;
+            simulated_api::make_namespace(client, name).await;
         }
-        cluster::configure(client, NAME, "maxLifespan: 2h").await;
+        simulated_api::configure(client, NAME, "maxLifespan: 2h").await;
         let surroundings = Surroundings { kubelet, drivers: (), checker, observers };
-        let simulation = Simulation::assemble(cluster, surroundings);
+        let simulation = Simulation::assemble(api, surroundings);
         Self { simulation, spans: rng.split("spans") }
     }
 

@@ -15,8 +15,8 @@ use sojourn_rbac::{Attributes, User};
 
 use super::replica::Surroundings;
 use super::simulation::{AccessSimulation, apply, list_config_maps};
-use crate::cluster::BEGIN;
 use crate::fault::reliable_client;
+use crate::simulated_api::BEGIN;
 
 /// As whom the operator reads roles and sends canaries there.
 const ACCOUNT: &str = "sojourn";

@@ -34,9 +34,9 @@ use sojourn_rbac::Attributes;
 use super::Access;
 use super::invariants::SessionChecker;
 use super::simulation::CLUSTER;
-use crate::cluster::watch_settings;
 use crate::process::Program;
 use crate::record::SharedRecord;
+use crate::simulated_api::watch_settings;
 use crate::simulation::{Checker as _, Replica, SimulationParts};
 
 /// Where people reach the replicas.

@@ -27,12 +27,12 @@ use tokio::task::JoinSet;
 use super::invariants::SessionChecker;
 use super::replica::{Follower, Surroundings};
 use super::{Access, NAME};
-use crate::cluster::{self, Cluster, ClusterSettings};
 use crate::fault::Rates;
 use crate::kubelet::Kubelet;
 use crate::process::Process;
 use crate::record::SharedRecord;
 use crate::rng::Rng;
+use crate::simulated_api::{self, ApiSettings, SimulatedApi};
 use crate::simulation::{self, Checker as _, Simulation, observe};
 
 pub const NAMESPACE: &str = "access";
@@ -78,20 +78,20 @@ impl AccessSimulation {
     /// If the engine cannot be opened or refuses our kinds: then there is nothing to simulate.
     pub async fn new(setting: Setting) -> Self {
         let rng = Rng::new(setting.seed);
-        let cluster = Cluster::open(ClusterSettings {
+        let api = SimulatedApi::open(ApiSettings {
             rng: &rng,
             rates: setting.rates,
             long_watches: setting.long_watches,
             providers: admission::Providers::default(),
         })
         .await;
-        let Cluster { clock, client, engine, .. } = &cluster;
+        let SimulatedApi { clock, client, engine, .. } = &api;
         let checker = SharedRecord::new(SessionChecker::new(clock.clone()));
         let drivers = Surroundings::new(clock.clone(), checker.clone(), setting.skewed);
         engine.set_extension_authorizer(Arc::new(drivers.clone()));
-        cluster::make_namespace(client, shared::NAMESPACE).await;
-        cluster::make_namespace(client, NAMESPACE).await;
-        cluster::configure(client, NAME, &setting.config).await;
+        simulated_api::make_namespace(client, shared::NAMESPACE).await;
+        simulated_api::make_namespace(client, NAMESPACE).await;
+        simulated_api::configure(client, NAME, &setting.config).await;
         let kubelet = Kubelet::new(client.clone(), clock.clone(), rng.split("kubelet"));
         let mut observers = JoinSet::new();
         observers.spawn(observe::<BreakglassSession, SessionChecker>(
@@ -101,7 +101,7 @@ impl AccessSimulation {
             SessionChecker::saw_deleted,
         ));
         let surroundings = simulation::Surroundings { kubelet, drivers, checker, observers };
-        let simulation = Self::assemble(cluster, surroundings);
+        let simulation = Self::assemble(api, surroundings);
         simulation.make_rights().await;
         simulation
     }

@@ -31,11 +31,11 @@ use tokio::task::JoinSet;
 use super::invariants::GameChecker;
 use super::mail::Mail;
 use super::{Game, NAME};
-use crate::cluster::{self, Cluster, ClusterSettings, watch_settings};
 use crate::fault::Rates;
 use crate::kubelet::{Kubelet, NODE};
 use crate::record::SharedRecord;
 use crate::rng::Rng;
+use crate::simulated_api::{self, ApiSettings, SimulatedApi, watch_settings};
 use crate::simulation::{
     Checker as _, Replica, Simulation, SimulationParts, Surroundings, observe,
 };
@@ -146,14 +146,14 @@ impl GameSimulation {
     /// If the engine cannot be opened or refuses our kinds: then there is nothing to simulate.
     pub async fn new(setting: Setting) -> Self {
         let rng = Rng::new(setting.seed);
-        let cluster = Cluster::open(ClusterSettings {
+        let api = SimulatedApi::open(ApiSettings {
             rng: &rng,
             rates: setting.rates,
             long_watches: true,
             providers: admission::Providers::default(),
         })
         .await;
-        let Cluster { clock, client, .. } = &cluster;
+        let SimulatedApi { clock, client, .. } = &api;
         let drivers = GameDrivers { ports: setting.ports, mail: Mail::new(clock.clone()) };
         let checker = SharedRecord::new(GameChecker::new(clock.clone()));
         let kubelet = Kubelet::new(client.clone(), clock.clone(), rng.split("kubelet"));
@@ -179,10 +179,10 @@ impl GameSimulation {
             GameChecker::saw_pod_deleted,
         ));
         for name in [shared::NAMESPACE, NAMESPACE] {
-            cluster::make_namespace(client, name).await;
+            simulated_api::make_namespace(client, name).await;
         }
-        cluster::configure(client, NAME, &setting.config).await;
-        Self::assemble(cluster, Surroundings { kubelet, drivers, checker, observers })
+        simulated_api::configure(client, NAME, &setting.config).await;
+        Self::assemble(api, Surroundings { kubelet, drivers, checker, observers })
     }
 
     /// Waits, at most so long, until the observer has seen something.
@@ -206,7 +206,7 @@ impl GameSimulation {
     /// # Panics
     /// If it is refused.
     pub async fn configure(&self, text: &str) {
-        cluster::configure(&self.client, NAME, text).await;
+        simulated_api::configure(&self.client, NAME, text).await;
     }
 
     /// Everything that happened, for whoever finds it not to be as it should.

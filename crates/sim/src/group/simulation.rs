@@ -20,11 +20,11 @@ use tokio::task::JoinSet;
 
 use super::invariants::MachineChecker;
 use super::{Group, NAME};
-use crate::cluster::{self, Cluster, ClusterSettings, watch_settings};
 use crate::fault::Rates;
 use crate::kubelet::Kubelet;
 use crate::record::SharedRecord;
 use crate::rng::Rng;
+use crate::simulated_api::{self, ApiSettings, SimulatedApi, watch_settings};
 use crate::simulation::{
     Checker as _, Replica, Simulation, SimulationParts, Surroundings, observe,
 };
@@ -99,14 +99,14 @@ impl GroupSimulation {
         let rng = Rng::new(setting.seed);
         let drivers = ScriptedDrivers { provider: Fake::new(setting.script) };
         drivers.provider.record();
-        let cluster = Cluster::open(ClusterSettings {
+        let api = SimulatedApi::open(ApiSettings {
             rng: &rng,
             rates: setting.rates,
             long_watches: true,
             providers: drivers.providers().for_admission(),
         })
         .await;
-        let Cluster { clock, client, .. } = &cluster;
+        let SimulatedApi { clock, client, .. } = &api;
         let checker =
             SharedRecord::new(MachineChecker::new(clock.clone(), drivers.provider.clone()));
         let kubelet = Kubelet::new(client.clone(), clock.clone(), rng.split("kubelet"));
@@ -125,10 +125,10 @@ impl GroupSimulation {
             MachineChecker::saw_machine_deleted,
         ));
         for name in [shared::NAMESPACE, NAMESPACE] {
-            cluster::make_namespace(client, name).await;
+            simulated_api::make_namespace(client, name).await;
         }
-        cluster::configure(client, NAME, &setting.config).await;
-        Self::assemble(cluster, Surroundings { kubelet, drivers, checker, observers })
+        simulated_api::configure(client, NAME, &setting.config).await;
+        Self::assemble(api, Surroundings { kubelet, drivers, checker, observers })
     }
 
     /// Waits, at most so long, until the observer has seen something.
@@ -236,7 +236,7 @@ impl GroupSimulation {
 
     /// Puts `group.yaml` in force.
     pub async fn configure(&self, text: &str) {
-        cluster::configure(&self.client, NAME, text).await;
+        simulated_api::configure(&self.client, NAME, text).await;
     }
 }
 

@@ -17,10 +17,10 @@ use super::plan::{
     EXAMS, MonthPlan, NAMESPACES, Options, Pace, PlannedEvent, designs, namespace_of, template_of,
 };
 use super::simulation::{LabSimulation, Setting};
-use crate::cluster::BEGIN;
 use crate::kubelet::PodFailureRates;
 use crate::outcome::SimulationOutcome;
 use crate::process::Process;
+use crate::simulated_api::BEGIN;
 use crate::simulation::{Checker as _, Replica, run_on_virtual_clock};
 
 /// Looks at one instance on one day, on average over the month.

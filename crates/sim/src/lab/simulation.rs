@@ -29,12 +29,12 @@ use tokio::task::JoinSet;
 use super::drivers::ScriptedDrivers;
 use super::invariants::InstanceChecker;
 use super::{Lab, NAME};
-use crate::cluster::{self, BEGIN, Cluster, ClusterSettings, watch_settings};
 use crate::fault::Rates;
 use crate::kubelet::Kubelet;
 use crate::process::Process;
 use crate::record::SharedRecord;
 use crate::rng::Rng;
+use crate::simulated_api::{self, ApiSettings, BEGIN, SimulatedApi, watch_settings};
 use crate::simulation::{
     Checker as _, Replica, Simulation, SimulationParts, Surroundings, observe,
 };
@@ -130,14 +130,14 @@ impl LabSimulation {
     /// If the engine cannot be opened or refuses our kinds: then there is nothing to simulate.
     pub async fn new(setting: Setting) -> Self {
         let rng = Rng::new(setting.seed);
-        let cluster = Cluster::open(ClusterSettings {
+        let api = SimulatedApi::open(ApiSettings {
             rng: &rng,
             rates: setting.rates,
             long_watches: setting.long_watches,
             providers: admission::Providers::default(),
         })
         .await;
-        let Cluster { clock, client, trace, .. } = &cluster;
+        let SimulatedApi { clock, client, trace, .. } = &api;
         let checker = SharedRecord::new(InstanceChecker::new(clock.clone(), trace.clone()));
         let drivers = ScriptedDrivers::new(clock.clone(), &rng, &checker, setting.mail);
         drivers.set_available(BEGIN, true);
@@ -152,7 +152,7 @@ impl LabSimulation {
             InstanceChecker::saw_deleted,
         ));
         let surroundings = Surroundings { kubelet, drivers, checker, observers };
-        let simulation = Self::assemble(cluster, surroundings);
+        let simulation = Self::assemble(api, surroundings);
         simulation.make_namespace(shared::NAMESPACE).await;
         simulation.configure(&setting.config).await;
         simulation
@@ -257,7 +257,7 @@ impl LabSimulation {
     /// # Panics
     /// If it is refused.
     pub async fn configure(&self, text: &str) {
-        cluster::configure(&self.client, NAME, text).await;
+        simulated_api::configure(&self.client, NAME, text).await;
         self.checker.lock().configured(text);
     }
 

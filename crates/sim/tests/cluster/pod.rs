@@ -20,9 +20,9 @@ use sojourn_operator::clock::VirtualClock;
 use sojourn_operator::cluster::pod::{INFRA_ID, NAME, PodActuator};
 use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_rbac::User;
-use sojourn_sim::cluster::BEGIN;
 use sojourn_sim::kubelet::Kubelet;
 use sojourn_sim::rng::Rng;
+use sojourn_sim::simulated_api::BEGIN;
 
 const NAMESPACE: &str = "team";
 

@@ -19,9 +19,9 @@ use sojourn_operator::drain::{Selection, Start, start};
 use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
-use sojourn_sim::cluster::{BEGIN, install_kind};
 use sojourn_sim::fault::{Connection, Faults, Rates, reliable_client};
 use sojourn_sim::rng::Rng;
+use sojourn_sim::simulated_api::{BEGIN, install_kind};
 use sojourn_sim::trace::Trace;
 use tokio::task::JoinSet;
 

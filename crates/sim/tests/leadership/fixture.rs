@@ -17,7 +17,7 @@ use sojourn_operator::clock::{Clock, VirtualClock};
 use sojourn_operator::leadership::{Candidate, LeaderTerm, RETRY_INTERVAL};
 use sojourn_operator::metrics::Metrics;
 use sojourn_rbac::User;
-use sojourn_sim::cluster::BEGIN;
+use sojourn_sim::simulated_api::BEGIN;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
