@@ -68,13 +68,15 @@ fn what_can_be_stopped_now_is_looked_at() {
 // case: cluster S09, S10
 #[test]
 fn a_pause_wins() {
-    for unsupported in [false, true] {
+    for (unsupported, wanted) in
+        [false, true].into_iter().flat_map(|one| Wanted::ALL.map(|wanted| (one, wanted)))
+    {
         let mut cluster = TestCluster::running();
         if unsupported {
             cluster.intent.platform = Platform::Unsupported;
         }
         cluster.intent.paused = true;
-        cluster.want(Wanted::Hibernating);
+        cluster.want(wanted);
         cluster.advance(HOUR);
         assert_eq!(cluster.state.conditions, Some(Conditions::PAUSED));
         assert_eq!(cluster.power(), PowerState::Unknown);
@@ -90,6 +92,10 @@ fn after_a_pause_it_hibernates_as_it_should() {
     cluster.advance(MINUTE);
     cluster.intent.paused = false;
     cluster.want(Wanted::Hibernating);
+    while cluster.stops.is_empty() {
+        cluster.decide();
+        assert_eq!(cluster.power(), PowerState::Stopping);
+    }
     cluster.settle();
     assert_eq!(cluster.stops.len(), 1);
     assert_eq!(cluster.state.operation.as_ref().unwrap().trigger, Trigger::Unpaused);
