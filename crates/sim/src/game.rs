@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `simulation` | the operator of games on a cluster with a node, and what people do |
 //! | `fleet` | what the processes of servers do: they say that they are ready, crash, end, and have players |
-//! | `mail` | the mail server, which refuses and loses what it is told to |
 //! | `matchmaker` | who asks for servers |
 //! | `occupancy` | who really is on a server, or was promised a place |
 //! | `invariants` | what really happened to servers, and what must never |
@@ -14,7 +13,6 @@
 pub mod day;
 pub mod fleet;
 pub mod invariants;
-pub mod mail;
 pub mod matchmaker;
 pub mod occupancy;
 pub mod simulation;

@@ -11,6 +11,7 @@
 //! | `fault` | a connection to the API that fails as real ones do |
 //! | `process` | a program that can be killed anywhere |
 //! | `kubelet` | what Pods and Jobs do when there is no node |
+//! | `mail` | the mail server, which refuses and loses what it is told to |
 //! | `record` | what observers recorded, shared with whoever waits for it |
 //! | `event_log`, `event_counts`, `outcome` | what happened, how often, and which invariants it violated |
 //! | `trace` | a fingerprint of a run, by which its replay is recognised |
@@ -32,6 +33,7 @@ pub mod game;
 pub mod group;
 pub mod kubelet;
 pub mod lab;
+pub mod mail;
 pub mod outcome;
 pub mod process;
 pub mod record;

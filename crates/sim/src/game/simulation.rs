@@ -29,10 +29,10 @@ use sojourn_operator::notice::ChannelSecrets;
 use tokio::task::JoinSet;
 
 use super::invariants::GameChecker;
-use super::mail::Mail;
 use super::{Game, NAME};
 use crate::fault::Rates;
 use crate::kubelet::{Kubelet, NODE};
+use crate::mail::Mail;
 use crate::record::SharedRecord;
 use crate::rng::Rng;
 use crate::simulated_api::{self, ApiSettings, SimulatedApi, watch_settings};

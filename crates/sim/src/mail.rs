@@ -1,4 +1,4 @@
-//! The mail server of a simulation of games: each attempt goes as a story says, or well.
+//! The mail server of a simulation: each attempt goes as a story says, or well.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,13 +18,13 @@ pub struct MailAttempt {
 /// The mail server. Clones are the same one.
 #[derive(Debug, Clone)]
 pub struct Mail {
-    pub(super) channel: Script,
+    pub(crate) channel: Script,
     turns: Arc<Mutex<VecDeque<ScriptedAttempt>>>,
     attempts: Arc<Mutex<Vec<MailAttempt>>>,
 }
 
 impl Mail {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
         let turns: Arc<Mutex<VecDeque<ScriptedAttempt>>> = Arc::default();
         let attempts: Arc<Mutex<Vec<MailAttempt>>> = Arc::default();
         let decide = {
@@ -44,6 +44,11 @@ impl Mail {
     /// How the next attempts go, one after another; after them all is well.
     pub fn next_turns(&self, turns: impl IntoIterator<Item = ScriptedAttempt>) {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner).extend(turns);
+    }
+
+    /// From now on all is well.
+    pub fn accept_all(&self) {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Every attempt so far.
