@@ -9,6 +9,7 @@
 mod access;
 mod admission;
 mod agreement;
+mod cluster;
 mod fixture;
 mod group;
 mod reference;
