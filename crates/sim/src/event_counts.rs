@@ -56,6 +56,10 @@ event_counts! {
     drains: "drains",
     /// Machines that went, of a group that goes on.
     rotations: "rotations",
+    /// Clusters that came to sleep.
+    hibernations: "hibernations",
+    /// Clusters that came to run again.
+    resumes: "resumes",
     /// Servers, or seats of one, that somebody was given.
     grants: "grants",
     /// Servers whose processes crashed.

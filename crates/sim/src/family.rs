@@ -6,6 +6,7 @@
 use std::fmt::Debug;
 
 use crate::access::Access;
+use crate::cluster::Clusters;
 use crate::event_counts::EventCounts;
 use crate::game::Game;
 use crate::group::Group;
@@ -18,6 +19,7 @@ pub const FAMILIES: &[&dyn SimulatedFamily] = &[
     &Group,
     &Access,
     &Game,
+    &Clusters,
     #[cfg(feature = "toy")]
     &crate::toy::Toys,
 ];

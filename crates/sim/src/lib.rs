@@ -25,6 +25,7 @@
 //! when nothing else is left to do. Nothing sleeps for real.
 
 pub mod access;
+pub mod cluster;
 pub mod event_counts;
 pub mod event_log;
 pub mod family;
