@@ -50,13 +50,13 @@ async fn killed_after_any_effect_a_power_state_is_written_once() {
     let mut kills = 0;
     for effect in 1..=MAX_EFFECTS {
         let mut stage = Stage::new().await;
-        stage.make("blue", 1, json!({"hibernateAfter": "10m"})).await;
+        stage.make("blue", 1, json!({"hibernateAfter": "2m"})).await;
         stage.world.kill_after(effect);
         stage.until_hibernating("blue").await;
         // Somebody wants it to run: what was written before does not come back.
         stage.want("blue", "Running").await;
         stage.until_running("blue").await;
-        stage.pass(5 * MINUTE).await;
+        stage.pass(MINUTE).await;
         assert!(is_running(&stage.cluster("blue").await), "killed after {effect}");
         if stage.world.kill_is_pending() {
             break;
