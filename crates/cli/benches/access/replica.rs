@@ -23,6 +23,7 @@ use sojourn_drivers::dial::Direct;
 use sojourn_operator::access::ServedAccess;
 use sojourn_operator::access::authorizer::{AccessAuthorizer, Answer};
 use sojourn_operator::clock::SystemClock;
+use sojourn_operator::cluster::actuators::Actuators;
 use sojourn_operator::driver::SystemDriverFactory;
 use sojourn_operator::family::{ProgramPath, ServedFamily, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
@@ -114,6 +115,7 @@ async fn serve(url: &str, folder: &Path, plan: Plan) -> Result<()> {
         limits: Limits::default(),
         metrics: Metrics::default(),
         providers: Providers::default(),
+        actuators: Actuators::default(),
         replica: None,
     };
     let served = ServedAccess::start(client, setup, &mut tasks).await?;

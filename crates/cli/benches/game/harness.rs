@@ -14,6 +14,7 @@ use sojourn_apiserver::{Config, Engine, Hook, HookScope, Hooks, TokioClock};
 use sojourn_drivers::dial::Direct;
 use sojourn_operator::admission::{self, Admission};
 use sojourn_operator::clock::{Clock, SystemClock, VirtualClock};
+use sojourn_operator::cluster::actuators::Actuators;
 use sojourn_operator::driver::SystemDriverFactory;
 use sojourn_operator::family::{FamilyCaller, ProgramPath, ServedFamily, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
@@ -178,6 +179,7 @@ fn setup(clock: Arc<dyn Clock>) -> Setup {
         limits: Limits::default(),
         metrics: Metrics::default(),
         providers: Providers::default(),
+        actuators: Actuators::default(),
         replica: None,
     }
 }

@@ -10,6 +10,7 @@ use sojourn_apiserver::auth::identity::Identity;
 use sojourn_apiserver::{Config, Engine};
 use sojourn_drivers::dial::Direct;
 use sojourn_operator::clock::SystemClock;
+use sojourn_operator::cluster::actuators::Actuators;
 use sojourn_operator::driver::SystemDriverFactory;
 use sojourn_operator::family::{ProgramPath, Setup, WebService};
 use sojourn_operator::frame::{Limits, Tasks, WatchSettings};
@@ -132,6 +133,7 @@ async fn restart(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
         limits: Limits::default(),
         metrics: Metrics::default(),
         providers: Providers::default(),
+        actuators: Actuators::default(),
         replica: None,
     };
     let served = ServedLab::start(client.clone(), setup, &mut tasks).await?;
