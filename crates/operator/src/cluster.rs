@@ -54,7 +54,7 @@ use self::family::Family;
 use self::lookups::{LookupLimits, Lookups};
 use self::metrics::ClusterMetrics;
 use self::notice::ClusterChannels;
-use self::pod::PodActuator;
+use self::pod::{PodActuator, RecordSeal};
 use self::reconcile::Clusters;
 use self::target::Targets;
 use crate::clock::Clock;
@@ -64,6 +64,7 @@ use crate::event::Events;
 use crate::family::{ServedFamily, Setup, StartError, WebService};
 use crate::frame::status::Definitions;
 use crate::frame::{Limits, Queue, Tasks, WatchSettings, run};
+use crate::installation_key::InstallationKey;
 use crate::metrics::{Metrics, Reconciles};
 use crate::outbox::{self, Outbox};
 
@@ -85,18 +86,27 @@ impl crate::family::Family for ClusterFamily {
 
     fn serve<'a>(
         &'a self,
-        _: Client,
+        client: Client,
         setup: &'a Setup,
         _: &'a mut Tasks,
     ) -> BoxFuture<'a, Result<Arc<dyn ServedFamily>, StartError>> {
-        let served: Arc<dyn ServedFamily> = Arc::new(ServedClusters(setup.clone()));
-        std::future::ready(Ok(served)).boxed()
+        async move {
+            let key = InstallationKey::load(&client).await.map_err(StartError::InstallationKey)?;
+            let seal = RecordSeal::new(&key.records());
+            let served: Arc<dyn ServedFamily> =
+                Arc::new(ServedClusters { setup: setup.clone(), seal });
+            Ok(served)
+        }
+        .boxed()
     }
 }
 
 /// Nothing of the family is served beside admission: nobody visits a cluster through us.
 #[derive(Debug)]
-struct ServedClusters(Setup);
+struct ServedClusters {
+    setup: Setup,
+    seal: RecordSeal,
+}
 
 impl ServedFamily for ServedClusters {
     fn lead<'a>(
@@ -106,9 +116,19 @@ impl ServedFamily for ServedClusters {
     ) -> BoxFuture<'a, Result<(), StartError>> {
         async move {
             let Setup { clock, watching, limits, metrics, driver_factory, actuators, web, .. } =
-                self.0.clone();
-            let start_with =
-                Start { client, clock, watching, limits, metrics, driver_factory, actuators, web };
+                self.setup.clone();
+            let seal = self.seal.clone();
+            let start_with = Start {
+                client,
+                clock,
+                watching,
+                limits,
+                metrics,
+                driver_factory,
+                actuators,
+                seal,
+                web,
+            };
             drop(start(start_with, tasks).await);
             Ok(())
         }
@@ -127,6 +147,8 @@ pub struct Start {
     pub driver_factory: Arc<dyn DriverFactory>,
     /// Who stops and starts machines, beside `pod`, which is always there.
     pub actuators: Actuators,
+    /// Seals what Pods are made again from.
+    pub seal: RecordSeal,
     pub web: WebService,
 }
 
@@ -162,13 +184,14 @@ impl Started {
 
 /// Starts everything; the tasks are the caller's to watch.
 pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
-    let Start { client, clock, watching, limits, metrics, driver_factory, actuators, web } = start;
+    let Start { client, clock, watching, limits, metrics, driver_factory, actuators, seal, web } =
+        start;
     let queue = Arc::new(Queue::new(clock.clone()));
     let caches = Arc::new(ClusterCaches::new(queue.clone()));
     let (events, events_work) =
         Events::new(client.clone(), clock.clone(), metrics.events_left_out(NAME));
     tasks.spawn("events of clusters", events_work);
-    let pods = PodActuator::new(client.clone());
+    let pods = PodActuator::new(client.clone(), seal);
     pods.follow(watching, tasks);
     let actuators = actuators.with(Arc::new(pods));
     {

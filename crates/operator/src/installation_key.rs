@@ -1,4 +1,4 @@
-//! The key that signs links in mails and tokens of reports: one Secret, made once.
+//! The key that signs links in mails, tokens of reports and records of Pods: one Secret, made once.
 
 use std::collections::BTreeMap;
 
@@ -78,15 +78,22 @@ impl InstallationKey {
 
     /// The key of links in mails.
     pub(crate) fn links(&self) -> [u8; KEY_BYTES] {
-        let mut key = [0; KEY_BYTES];
-        key.copy_from_slice(hmac::sign(&self.0, b"links").as_ref());
-        key
+        self.derived(b"links")
     }
 
     /// The key of the reviews by which it is found out whether use is seen.
     pub(crate) fn canaries(&self) -> [u8; KEY_BYTES] {
+        self.derived(b"canaries")
+    }
+
+    /// The key of what Pods are made again from.
+    pub(crate) fn records(&self) -> [u8; KEY_BYTES] {
+        self.derived(b"records")
+    }
+
+    fn derived(&self, purpose: &[u8]) -> [u8; KEY_BYTES] {
         let mut key = [0; KEY_BYTES];
-        key.copy_from_slice(hmac::sign(&self.0, b"canaries").as_ref());
+        key.copy_from_slice(hmac::sign(&self.0, purpose).as_ref());
         key
     }
 

@@ -7,7 +7,8 @@
 //! decided once the cluster was seen to run.
 //!
 //! **A record is a Secret** beside the Pod (file `record`): what runs in a namespace is its business alone, manifests
-//! may hold passwords, and a person who needs a Pod back finds it there without us.
+//! may hold passwords, and a person who needs a Pod back finds it there without us. It counts with our seal alone:
+//! nobody has a Pod made with our rights by writing a Secret.
 //!
 //! **A Pod that another controller makes is not ours to stop.** Whoever controls it (a `ReplicaSet`, a `Job`, a
 //! `Machine`) would make another in its place at once, under another name, so the cluster would never sleep, and the
@@ -15,6 +16,7 @@
 //! its controller, which is what has to be scaled down. Other owners are kept: when those are gone, so is the Pod.
 
 mod record;
+mod seal;
 
 use std::fmt;
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use sojourn_drivers::actuator::{
 use tokio::sync::broadcast;
 
 use self::record::{Manifest, Records};
+pub use self::seal::RecordSeal;
 use super::actuators::MAX_MACHINES;
 use crate::api_error::api_error_message;
 use crate::frame::{Cache, Change, Tasks, WatchSettings};
@@ -50,6 +53,7 @@ pub struct PodActuator(Arc<Inner>);
 
 struct Inner {
     client: Client,
+    seal: RecordSeal,
     cache: Cache<PodView>,
     changes: broadcast::Sender<ActuatorChange>,
 }
@@ -68,9 +72,9 @@ impl fmt::Debug for PodActuator {
 }
 
 impl PodActuator {
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Client, seal: RecordSeal) -> Self {
         let (changes, _) = broadcast::channel(MAX_PENDING_CHANGES);
-        Self(Arc::new(Inner { client, cache: Cache::default(), changes }))
+        Self(Arc::new(Inner { client, seal, cache: Cache::default(), changes }))
     }
 
     /// Follows the Pods, so that changes are told. Lists are always asked for.
@@ -102,8 +106,8 @@ impl PodActuator {
         Api::namespaced_with(self.0.client.clone(), &cluster.key.namespace, &resource)
     }
 
-    fn records_of<'a>(&self, cluster: &'a Cluster) -> Records<'a> {
-        Records::new(&self.0.client, &cluster.key.namespace, &cluster.infra_id)
+    fn records_of<'a>(&'a self, cluster: &'a Cluster) -> Records<'a> {
+        Records::new(&self.0.client, &self.0.seal, &cluster.key.namespace, &cluster.infra_id)
     }
 
     async fn list_pods(&self, cluster: &Cluster) -> Result<Vec<ActuatedMachine>, ActuatorError> {

@@ -20,6 +20,7 @@ use sojourn_drivers::probe::fake::ScriptedProbe;
 use sojourn_drivers::probe::{Observation, Probe};
 use sojourn_operator::admission;
 use sojourn_operator::cluster::actuators::Actuators;
+use sojourn_operator::cluster::pod::RecordSeal;
 use sojourn_operator::cluster::{Start, Started, start};
 use sojourn_operator::driver::{DriverConfig, DriverFactory};
 use sojourn_operator::family::WebService;
@@ -93,6 +94,7 @@ impl SimulationParts for Clusters {
             metrics: Metrics::default(),
             driver_factory: Arc::new(replica.drivers.clone()),
             actuators: Actuators::default().with(Arc::new(replica.drivers.provider.clone())),
+            seal: RecordSeal::new(&[7; 32]),
             web: WebService::default(),
         };
         async move { Some(start(how, tasks).await) }.boxed()

@@ -17,7 +17,7 @@ use sojourn_core::key::Key;
 use sojourn_drivers::actuator::contract::{ContractHarness, suite};
 use sojourn_drivers::actuator::{Account, Actuator, Cluster, Platform};
 use sojourn_operator::clock::VirtualClock;
-use sojourn_operator::cluster::pod::{INFRA_ID, NAME, PodActuator};
+use sojourn_operator::cluster::pod::{INFRA_ID, NAME, PodActuator, RecordSeal};
 use sojourn_operator::frame::{Tasks, WatchSettings};
 use sojourn_rbac::User;
 use sojourn_sim::kubelet::Kubelet;
@@ -65,7 +65,8 @@ impl Stage {
         let kubelet = Kubelet::new(client.clone(), clock, Rng::new(7));
         tasks.spawn("kubelet", kubelet.run_pods());
         let outage = Arc::new(AtomicBool::new(false));
-        let actuator = PodActuator::new(failing(client.clone(), outage.clone()));
+        let actuator =
+            PodActuator::new(failing(client.clone(), outage.clone()), RecordSeal::new(&[7; 32]));
         actuator.follow(WatchSettings::default(), &mut tasks);
         Self { _engine: engine, client, outage, actuator, _tasks: tasks }
     }

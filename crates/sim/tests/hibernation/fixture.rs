@@ -35,6 +35,7 @@ use sojourn_drivers::probe::fake::ScriptedProbe;
 use sojourn_drivers::probe::{Observation, Probe};
 use sojourn_operator::clock::{Clock as _, VirtualClock};
 use sojourn_operator::cluster::actuators::Actuators;
+use sojourn_operator::cluster::pod::RecordSeal;
 use sojourn_operator::cluster::{Start, Started, start};
 use sojourn_operator::driver::{DriverConfig, DriverFactory};
 use sojourn_operator::family::WebService;
@@ -434,6 +435,7 @@ impl Stage {
                 target: mortal(&self.target),
             }),
             actuators: Actuators::default().with(Arc::new(provider)),
+            seal: RecordSeal::new(&[7; 32]),
             web: WebService::default(),
         };
         let mut tasks = Tasks::default();

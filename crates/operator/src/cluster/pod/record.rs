@@ -1,8 +1,8 @@
 //! What is on record of Pods that were deleted: each in a Secret of its own, so that none is written over by what
 //! is known of another, and none grows with the cluster.
 //!
-//! A Secret, and not a ConfigMap: whoever writes Secrets of a namespace can take any of its service accounts, and so
-//! gains nothing by having a Pod made from what they wrote.
+//! A Secret, and not a ConfigMap: manifests may hold passwords. Whoever writes Secrets of a namespace need not be
+//! allowed to create Pods in it, so a record counts only with our seal (`seal`).
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,15 @@ use sojourn_api::name::shared;
 use sojourn_core::cluster::ErrorClass;
 use sojourn_drivers::actuator::ActuatorError;
 
+use super::seal::RecordSeal;
 use super::{INFRA_ID, MAX_MACHINES, PAGE, failed, is_label_value, read_failed, types};
 
 /// Label of Secrets with what is on record of a machine: how the platform is called.
 const RECORD: &str = "cluster.sojourn.dev/record";
 /// Annotation beside it: the machine.
 const MACHINE: &str = "cluster.sojourn.dev/machine";
+/// And what shows that it is as we wrote it.
+const SEAL: &str = "cluster.sojourn.dev/seal";
 const SECRET_TYPE: &str = "cluster.sojourn.dev/pod";
 const DATA_KEY: &str = "pod.json";
 /// Bytes of the digest that a Secret is named by.
@@ -68,6 +71,11 @@ impl Manifest {
         })
     }
 
+    /// The cluster and the Pod that it is of.
+    pub(super) fn place(&self) -> (&str, &str) {
+        (&self.infra_id, &self.name)
+    }
+
     /// The Pod that is made from it.
     pub(super) fn pod(self) -> Result<DynamicObject, ActuatorError> {
         serde_json::from_value(self.manifest).map_err(|error| broken(&self.name, &error))
@@ -101,13 +109,19 @@ fn broken(name: &str, why: &dyn std::fmt::Display) -> ActuatorError {
 #[derive(Clone)]
 pub(super) struct Records<'a> {
     api: Api<Secret>,
+    seal: &'a RecordSeal,
     namespace: &'a str,
     infra_id: &'a str,
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(client: &Client, namespace: &'a str, infra_id: &'a str) -> Self {
-        Self { api: Api::namespaced(client.clone(), namespace), namespace, infra_id }
+    pub(super) fn new(
+        client: &Client,
+        seal: &'a RecordSeal,
+        namespace: &'a str,
+        infra_id: &'a str,
+    ) -> Self {
+        Self { api: Api::namespaced(client.clone(), namespace), seal, namespace, infra_id }
     }
 
     /// Where a person finds it.
@@ -134,6 +148,15 @@ impl<'a> Records<'a> {
         let Some(secret) = self.get(name).await? else { return Ok(None) };
         let text = secret.data.as_ref().and_then(|data| data.get(DATA_KEY));
         let text = text.ok_or_else(|| broken(name, &format!("it has no {DATA_KEY}")))?;
+        let seal = secret.annotations().get(SEAL).map_or("", String::as_str);
+        if !self.seal.is_of(seal, self.namespace, (self.infra_id, name), &text.0) {
+            let why = format!(
+                "it is not as it was written here; if it is right nevertheless, create the Pod from {DATA_KEY} of the \
+                 Secret {}",
+                secret.name_any()
+            );
+            return Err(broken(name, &why));
+        }
         Manifest::read(name, self.infra_id, &text.0).map(Some)
     }
 
@@ -150,7 +173,8 @@ impl<'a> Records<'a> {
             let message = "what was on record is gone again".to_owned();
             return Err(ActuatorError::failed(ErrorClass::Conflict, message));
         };
-        if old.data == new.data && old.labels() == new.labels() {
+        let same_marks = old.labels() == new.labels() && old.annotations() == new.annotations();
+        if same_marks && old.data == new.data {
             return Ok(());
         }
         let mut next = new;
@@ -166,6 +190,7 @@ impl<'a> Records<'a> {
             let message = format!("the manifest of the Pod is longer than {MAX_BYTES} bytes");
             return Err(ActuatorError::failed(ErrorClass::Refused, message));
         }
+        let seal = self.seal.of(self.namespace, manifest, &text);
         let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let labels = BTreeMap::from([
             label(INFRA_ID, &manifest.infra_id),
@@ -177,7 +202,10 @@ impl<'a> Records<'a> {
                 name: Some(self.secret_name(&manifest.name)),
                 namespace: Some(self.namespace.to_owned()),
                 labels: Some(labels),
-                annotations: Some(BTreeMap::from([label(MACHINE, &manifest.name)])),
+                annotations: Some(BTreeMap::from([
+                    label(MACHINE, &manifest.name),
+                    label(SEAL, &seal),
+                ])),
                 ..ObjectMeta::default()
             },
             type_: Some(SECRET_TYPE.to_owned()),

@@ -15,6 +15,10 @@ use super::*;
 
 const NAMESPACE: &str = "team";
 
+fn seal() -> RecordSeal {
+    RecordSeal::new(&[7; 32])
+}
+
 /// Whether a request fails, counted from now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Failure {
@@ -193,7 +197,7 @@ impl FakeCluster {
     }
 
     fn actuator(&self) -> PodActuator {
-        PodActuator::new(self.client())
+        PodActuator::new(self.client(), seal())
     }
 
     fn put_pod(&self, pod: Value) {
@@ -520,12 +524,53 @@ async fn what_somebody_wrote_over_a_record_makes_no_other_pod() {
     };
     let mut other_kind = pod("one-x", "a");
     other_kind["kind"] = json!("Secret");
-    for manifest in [pod("one-x", "b"), pod("two-x", "a"), other_kind, json!("nothing")] {
+    // By the right name, but nobody who may create Pods has asked for that one.
+    let mut privileged = pod("one-x", "a");
+    privileged["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
+    let forged = [privileged, pod("one-x", "b"), pod("two-x", "a"), other_kind, json!("nothing")];
+    for manifest in forged {
         written(&manifest);
         let refused = actuator.start(&cluster, "a").await.expect_err("it is no record of a");
         assert!(refused.to_string().starts_with("Refused"), "{refused}");
         assert!(api.pod("a").is_none());
     }
+    api.api().put("secrets", secret.clone());
+    actuator.start(&cluster, "a").await.expect("as it was written, it is a record");
+}
+
+#[tokio::test]
+async fn a_record_counts_where_it_was_written_and_nowhere_else() {
+    let (api, cluster, _) = stage();
+    let actuator = api.actuator();
+    for name in ["a", "b"] {
+        actuator.stop(&cluster, name).await.expect("stopped");
+    }
+    api.api().machines.clear();
+    let (of_a, of_b): (Vec<_>, Vec<_>) = api.secrets().into_iter().partition(|secret| {
+        secret["metadata"]["annotations"]["cluster.sojourn.dev/machine"] == "a"
+    });
+    let seal =
+        |secret: &Value| secret["metadata"]["annotations"]["cluster.sojourn.dev/seal"].clone();
+    assert_ne!(seal(&of_a[0]), seal(&of_b[0]));
+    for wrong in [seal(&of_b[0]), json!("zz"), json!(""), Value::Null] {
+        let mut secret = of_a[0].clone();
+        secret["metadata"]["annotations"]["cluster.sojourn.dev/seal"] = wrong;
+        api.api().put("secrets", secret);
+        let refused = actuator.start(&cluster, "a").await.expect_err("it has no seal of ours");
+        assert!(refused.to_string().contains("create the Pod from pod.json"), "{refused}");
+    }
+    api.api().put("secrets", of_a[0].clone());
+    let elsewhere = PodActuator::new(api.client(), RecordSeal::new(&[8; 32]));
+    elsewhere.start(&cluster, "a").await.expect_err("another installation wrote it");
+    assert!(api.pod("a").is_none());
+    actuator.start(&cluster, "a").await.expect("it is ours");
+    // What is on record without a seal is written anew by the next stop.
+    let mut secret = of_b[0].clone();
+    secret["metadata"]["annotations"]["cluster.sojourn.dev/seal"] = json!("");
+    api.api().put("secrets", secret);
+    api.put_pod(pod("one-x", "b"));
+    actuator.stop(&cluster, "b").await.expect("stopped");
+    actuator.start(&cluster, "b").await.expect("sealed");
 }
 
 #[test]
@@ -582,7 +627,7 @@ async fn changes_of_pods_are_told_with_their_cluster() {
             Ok::<_, Infallible>(Response::new(Full::from(list.to_string())))
         }
     });
-    let actuator = PodActuator::new(Client::new(service, "default"));
+    let actuator = PodActuator::new(Client::new(service, "default"), seal());
     let mut changes = actuator.changes();
     let mut tasks = Tasks::default();
     actuator.follow(WatchSettings::default(), &mut tasks);
