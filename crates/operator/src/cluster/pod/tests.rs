@@ -552,9 +552,13 @@ async fn a_record_counts_where_it_was_written_and_nowhere_else() {
     let seal =
         |secret: &Value| secret["metadata"]["annotations"]["cluster.sojourn.dev/seal"].clone();
     assert_ne!(seal(&of_a[0]), seal(&of_b[0]));
-    for wrong in [seal(&of_b[0]), json!("zz"), json!(""), Value::Null] {
+    for wrong in [Some(seal(&of_b[0])), Some(json!("zz")), Some(json!("")), None] {
         let mut secret = of_a[0].clone();
-        secret["metadata"]["annotations"]["cluster.sojourn.dev/seal"] = wrong;
+        let annotations = &mut secret["metadata"]["annotations"];
+        match wrong {
+            Some(wrong) => annotations["cluster.sojourn.dev/seal"] = wrong,
+            None => *annotations = json!({"cluster.sojourn.dev/machine": "a"}),
+        }
         api.api().put("secrets", secret);
         let refused = actuator.start(&cluster, "a").await.expect_err("it has no seal of ours");
         assert!(refused.to_string().contains("create the Pod from pod.json"), "{refused}");
