@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 const TIMES_AS_MANY: usize = 4;
 /// Between the 4 of what grows in proportion and the 16 of what compares all with all. Sorting, and
 /// memory that no longer fits into a cache, come to less.
-const MOST_GROWTH: f64 = 8.0;
+const MAX_GROWTH: f64 = 8.0;
 /// Others on the machine, and the machine itself, only ever add to the time: the least counts.
 const TRIES: usize = 5;
 /// Of shorter times, what is measured is the noise.
@@ -40,7 +40,7 @@ pub(crate) fn assert_in_proportion<T, R>(
         let many = time(count * TIMES_AS_MANY);
         growth = growth.min(many.as_secs_f64() / few.as_secs_f64());
         println!("{few:?} for {count}, {many:?} for {TIMES_AS_MANY} times as many: {growth:.1}");
-        if growth <= MOST_GROWTH {
+        if growth <= MAX_GROWTH {
             return;
         }
     }

@@ -16,10 +16,21 @@ const BANNED_MACROS: [(&str, &str); 3] = [
     ("dbg!", "take it out, or make it a tracing event"),
 ];
 
+/// What constants are not called, and how bounds are called here.
+const BANNED_CONSTANTS: [(&str, &str); 6] = [
+    ("MOST_", "MAX_"),
+    ("LONGEST_", "MAX_"),
+    ("LARGEST_", "MAX_"),
+    ("LEAST_", "MIN_"),
+    ("SMALLEST_", "MIN_"),
+    ("PATIENCE", "…_TIMEOUT"),
+];
+
 pub(super) fn check(path: &Path, source: &str) -> Vec<Finding> {
     let code = code_only(source);
     let mut findings = path_names(path);
     findings.extend(modules(path, &code));
+    findings.extend(constants(path, &code));
     findings.extend(macros(path, &code));
     findings.extend(attributes(path, &code));
     findings
@@ -39,6 +50,17 @@ fn modules(path: &Path, code: &str) -> Vec<Finding> {
         BANNED_MODULES.contains(&name).then(|| (at, name_advice(name)))
     });
     declared.map(|(at, advice)| Finding::error(path, line_of(code, at), advice)).collect()
+}
+
+fn constants(path: &Path, code: &str) -> Vec<Finding> {
+    let declared = words(code, "const").filter_map(|at| {
+        let name = code[at + "const".len()..].trim_start();
+        let (banned, instead) =
+            BANNED_CONSTANTS.iter().find(|(banned, _)| name.starts_with(banned))?;
+        let advice = format!("a constant named `{banned}…`; bounds are called `{instead}` here");
+        Some(Finding::error(path, line_of(code, at), advice))
+    });
+    declared.collect()
 }
 
 fn name_advice(name: &str) -> String {
@@ -176,6 +198,13 @@ mod tests {
         assert_found("#[doc = \"allow(x)\"]\n#[clap(allow_hyphen_values = true)]", &[]);
         assert_found("let x = y.expect(\"it is there\"); // #[allow(x)]", &[]);
         assert_found("#[allow(reason_free)]", &["1 `allow` without"]);
+    }
+
+    #[test]
+    fn bounds_have_the_names_that_people_look_for() {
+        assert_found("const MOST_ROWS: usize = 1;", &["1 a constant named `MOST_…`"]);
+        assert_found("\npub(crate) const PATIENCE: u8 = 1;", &["2 a constant named `PATIENCE…`"]);
+        assert_found("const MAX_ROWS: usize = 1; let x: *const u8;", &[]);
     }
 
     #[test]

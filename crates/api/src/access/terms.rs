@@ -12,7 +12,7 @@ use crate::problem::Report;
 use crate::schema::rule_at;
 
 /// Nothing is found to be unused sooner.
-const LEAST_IDLE_TIMEOUT: SignedDuration = SignedDuration::from_mins(1);
+const MIN_IDLE_TIMEOUT: SignedDuration = SignedDuration::from_mins(1);
 const EXTENSIONS: std::ops::RangeInclusive<i32> = 1..=1000;
 
 const ABOVE_VALIDITY: &str = "must not be longer than maxValidFor";
@@ -53,7 +53,7 @@ pub(super) fn rules(may_be_clamped: bool) -> Value {
     let (idle, valid) = (seconds_expression("self.idleTimeout"), max_valid_for_seconds());
     let none = "!has(self.idleTimeout) || self.idleTimeout == 'never'";
     let clamped = if may_be_clamped { format!(" || {idle} == {valid}") } else { String::new() };
-    let least = LEAST_IDLE_TIMEOUT.as_secs();
+    let least = MIN_IDLE_TIMEOUT.as_secs();
     json!([
         rule_at(&format!("{none} || {idle} <= {valid}"), ".idleTimeout", ABOVE_VALIDITY),
         rule_at(&format!("{none} || {idle} >= {least}.0{clamped}"), ".idleTimeout", TOO_SHORT),
@@ -129,7 +129,7 @@ pub(super) fn check_idle_timeout(
     if may_be_clamped && idle == terms.max_valid_for {
         return;
     }
-    if idle < LEAST_IDLE_TIMEOUT {
+    if idle < MIN_IDLE_TIMEOUT {
         report.note(path, TOO_SHORT);
         return;
     }

@@ -356,7 +356,7 @@ mod tests {
         assert!(!server.is_due(at(NOW + 243 * DAY)).unwrap());
         assert!(server.is_due(at(NOW + 244 * DAY)).unwrap());
         assert!(server.is_due(at(NOW + 1000 * DAY)).unwrap());
-        // The end of time is no reason to fail.
+        // A clock at either end of what a timestamp can hold is no reason to fail.
         assert!(authority.issue_server(&[], Timestamp::MAX).is_ok());
         assert!(authority.issue_server(&[], Timestamp::MIN).is_ok());
     }

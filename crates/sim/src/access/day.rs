@@ -31,7 +31,7 @@ pub const USERS: [&str; 6] = [
 const BUSY: Duration = Duration::from_secs(5 * 3600);
 const STEP: Duration = Duration::from_secs(20);
 /// So long somebody waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// For so long at the end nothing fails and nobody does anything, so that what is due must be done by the end.
 const QUIET: Duration = Duration::from_secs(4 * 3600);
 /// So long after it could have been done something may be done once nothing fails any more.
@@ -204,7 +204,7 @@ impl Day {
         let Some(service) = self.simulation.drivers.service(self.asked) else { return };
         let person = super::simulation::person(user);
         // Whoever is served by a process that is killed hears nothing more.
-        let done = timeout(PATIENCE, service.act(&person, &key, verb, None)).await;
+        let done = timeout(ANSWER_TIMEOUT, service.act(&person, &key, verb, None)).await;
         let words = match done {
             Ok(Ok(_)) => "done".to_owned(),
             Ok(Err(error)) => error.to_string(),
@@ -217,7 +217,7 @@ impl Day {
         match event {
             PlannedEvent::Request(user) => {
                 if self.simulation.drivers.service(0).is_some() {
-                    let asked = timeout(PATIENCE, self.simulation.request(USERS[user])).await;
+                    let asked = timeout(ANSWER_TIMEOUT, self.simulation.request(USERS[user])).await;
                     let words = match asked {
                         Ok(Ok(key)) => format!("{} is given {key}", USERS[user]),
                         Ok(Err(error)) => format!("{} is not given one: {error}", USERS[user]),

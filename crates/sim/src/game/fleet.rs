@@ -13,7 +13,7 @@ use super::simulation::{GameSimulation, key};
 use crate::kubelet::write_status;
 
 /// An answer that does not come within so long is not waited for: the replica may have been killed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl GameSimulation {
     /// A server says something; nothing, if nobody took it in.
@@ -25,7 +25,7 @@ impl GameSimulation {
         let uid = self.checker.lock().servers.get(name)?.uid()?;
         let identity = ServerIdentity { key: key(name), uid };
         let reports = self.operator.ask(|(served, _)| served.reports())?;
-        tokio::time::timeout(PATIENCE, reports.take(&identity, request)).await.ok()
+        tokio::time::timeout(ANSWER_TIMEOUT, reports.take(&identity, request)).await.ok()
     }
 
     async fn said(&self, name: &str, request: SdkRequest) -> bool {

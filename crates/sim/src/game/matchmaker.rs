@@ -13,7 +13,7 @@ use tower::ServiceExt as _;
 use super::simulation::{GameSimulation, NAMESPACE};
 
 /// An answer that does not come so long after it is due is not waited for: the replica may have been killed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -92,7 +92,7 @@ impl GameSimulation {
             let bytes = response.into_body().collect().await.ok()?.to_bytes();
             Some((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
         };
-        tokio::time::timeout(PATIENCE + Duration::from_secs(wait), asked).await.ok().flatten()
+        tokio::time::timeout(ANSWER_TIMEOUT + Duration::from_secs(wait), asked).await.ok().flatten()
     }
 
     /// Asks for a server. What is given is on the checker's record before anybody else gets something.

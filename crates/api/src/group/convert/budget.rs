@@ -10,10 +10,10 @@ use crate::problem::{Problem, Report};
 use crate::window::window;
 
 /// Budgets beyond this are no budgets any more.
-pub(super) const MOST_BUDGETS: usize = 20;
-const MOST_WINDOWS: usize = 10;
+pub(super) const MAX_BUDGETS: usize = 20;
+const MAX_WINDOWS: usize = 10;
 /// As many starts as a budget per span counts; a group remembers each.
-const MOST_STARTS: u32 = 1000;
+const MAX_STARTS: u32 = 1000;
 
 /// A budget, and what is wrong with it. One that is bad lets nothing through.
 pub(super) fn budget(budget: &Budget, index: usize, size: u32) -> (intent::Budget, Vec<Problem>) {
@@ -27,7 +27,7 @@ pub(super) fn budget(budget: &Budget, index: usize, size: u32) -> (intent::Budge
         report.into_problems().into_iter().map(|problem| problem.beneath(&path)).collect();
     let causes = budget.reasons.iter().map(|&reason| reason.into()).collect();
     let good = problems.is_empty();
-    let most = if per.is_some() { MOST_STARTS } else { u32::MAX };
+    let most = if per.is_some() { MAX_STARTS } else { u32::MAX };
     let resolved = intent::Budget {
         max: if good { max.unwrap_or_default().min(most) } else { 0 },
         per: per.filter(|_| good),
@@ -54,10 +54,10 @@ pub(super) fn share(of: &IntOrString, size: u32) -> Result<u32, String> {
 }
 
 fn windows(field: &str, windows: &[Window], report: &mut Report) -> Vec<schedule::Window> {
-    if windows.len() > MOST_WINDOWS {
-        report.note(field, format!("must have at most {MOST_WINDOWS} items"));
+    if windows.len() > MAX_WINDOWS {
+        report.note(field, format!("must have at most {MAX_WINDOWS} items"));
     }
-    let read = windows.iter().take(MOST_WINDOWS).enumerate().filter_map(|(index, wire)| {
+    let read = windows.iter().take(MAX_WINDOWS).enumerate().filter_map(|(index, wire)| {
         let mut own = Report::default();
         let read = window(&wire.cron, &wire.duration, &wire.time_zone, &mut own);
         let path = format!("{field}[{index}]");

@@ -13,7 +13,7 @@ use crate::time::{read, written};
 use crate::wire_enum::same_variants;
 
 /// As many starts of rotations as a status keeps, the newest.
-const MOST_STARTED: usize = 2000;
+const MAX_STARTED: usize = 2000;
 
 /// Writes the parts of a group's status that are its state; the others stay as they are.
 pub fn write_group(state: &domain::Group, status: &mut InstanceGroupStatus) {
@@ -37,7 +37,7 @@ pub fn write_group(state: &domain::Group, status: &mut InstanceGroupStatus) {
     status.failures = *failures;
     status.error = error.as_deref().map(truncated);
     status.retry_at = written(*retry_at);
-    let newest = started.len().saturating_sub(MOST_STARTED);
+    let newest = started.len().saturating_sub(MAX_STARTED);
     status.started = started[newest..].iter().map(write_started).collect();
     status.next = next_rotation.as_ref().map(write_next_rotation);
 }

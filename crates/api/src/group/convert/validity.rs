@@ -3,7 +3,7 @@
 
 use sojourn_core::term::Term;
 
-use super::budget::{MOST_BUDGETS, budget, share};
+use super::budget::{MAX_BUDGETS, budget, share};
 use super::template::pod_template;
 use crate::grammar::{self, GROUP_NAME, MACHINE_NAME, PROVIDER};
 use crate::group::expiry::{Expiry, LESS_THAN_AGE, OUT_OF_ORDER};
@@ -63,8 +63,8 @@ fn check_spec(spec: &InstanceGroupSpec) -> Vec<Problem> {
     if let Some(until) = &spec.freeze_until {
         report.take("freezeUntil", time(until));
     }
-    if spec.budgets.len() > MOST_BUDGETS {
-        report.note("budgets", format!("must have at most {MOST_BUDGETS} items"));
+    if spec.budgets.len() > MAX_BUDGETS {
+        report.note("budgets", format!("must have at most {MAX_BUDGETS} items"));
     }
     report.add(check_expiry(&spec.expiry).into_iter().map(|problem| problem.beneath("expiry")));
     let problems = check_template(&spec.template);

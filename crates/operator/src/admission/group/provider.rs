@@ -27,7 +27,7 @@ impl fmt::Debug for Providers {
 }
 
 impl Providers {
-    /// And another one.
+    /// The same providers and this one, whose `check` finds what is wrong with a template's `config`.
     #[must_use]
     pub fn with(
         mut self,

@@ -241,12 +241,12 @@ fn what_an_api_would_refuse_is_cut_to_what_it_takes() {
         domain::RotationStart { at: Timestamp::UNIX_EPOCH, cause: domain::Cause::Expired };
     let mut newest = started.clone();
     newest.at = TIME.parse().expect("a time");
-    let mut starts = vec![started; MOST_STARTED];
+    let mut starts = vec![started; MAX_STARTED];
     starts.push(newest.clone());
     let state = domain::Group { serial: u64::MAX, started: starts, ..domain::Group::default() };
     let back = group_and_back(&state);
     assert_eq!(back.serial, MAX_INTEGER);
-    assert_eq!((back.started.len(), back.started.last()), (MOST_STARTED, Some(&newest)));
+    assert_eq!((back.started.len(), back.started.last()), (MAX_STARTED, Some(&newest)));
     let state = domain::Machine { error: Some("é".repeat(5000)), ..domain::Machine::default() };
     let error = machine_and_back(&state).error;
     assert_eq!(error.map(|text| text.chars().count()), Some(MAX_TEXT_CHARS));
