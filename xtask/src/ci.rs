@@ -59,12 +59,11 @@ struct Suite {
 /// Suites that run side by side after all other steps: those of a line one after the other. What works all
 /// the time, as the simulation does, gains nothing here and slows the others down.
 const LANES: [&[&str]; 2] = [
-    &["lab"],
+    &["lab", "kube-kubectl"],
     &[
         "group",
         "access",
         "toy-world",
-        "kube-kubectl",
         "browser",
         "kube-conformance",
         "kube-engine",
