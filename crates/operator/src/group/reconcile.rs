@@ -123,7 +123,7 @@ fn decide_group(
     let (machines, state) = (&snapshot.machine_intents, snapshot.remembered());
     let mut decision = decide(state, machines, &seen.machines, &intent, now);
     decision.next.group.next_rotation =
-        forecast::next(&decision.next, machines, &seen.machines, &wanted.intent, now);
+        forecast::next(&decision.next, machines, &seen.machines, &intent, now);
     decision
 }
 

@@ -125,7 +125,7 @@ async fn a_changed_default_rolls_no_more_groups_at_a_time_than_is_configured() {
     }
     simulation.pass(2 * DAY).await;
     simulation.configure("maxRotations: 2\nexpiry: {eligibleAge: 1d, forcedAge: 36h}").await;
-    let mut most = 0;
+    let (mut most, mut waited) = (0, 0);
     for _ in 0..240 {
         simulation.pass(30 * SECOND).await;
         let checker = simulation.checker.lock();
@@ -133,8 +133,16 @@ async fn a_changed_default_rolls_no_more_groups_at_a_time_than_is_configured() {
             one.status.as_ref().is_some_and(|status| status.rotation.is_some())
         };
         most = most.max(checker.machines.values().filter(rotating).count());
+        // A group that waits for others does not know when its turn comes.
+        let nexts =
+            checker.groups.values().filter_map(|group| group.status.as_ref()?.next.as_ref());
+        for next in nexts.filter(|next| next.why.contains("maxRotations")) {
+            assert_eq!(next.at, None, "{next:?}");
+            waited += 1;
+        }
     }
     assert_eq!(most, 2);
+    assert!(waited > 0, "some group waited for its turn");
     let born = simulation.now() - jiff::SignedDuration::from_hours(24);
     let new = |one: &sojourn_api::group::Machine| {
         one.metadata.creation_timestamp.as_ref().is_some_and(|time| time.0 > born)

@@ -327,6 +327,16 @@ async fn a_namespace_sees_and_answers_only_its_own() {
     assert_eq!(seen.items[0].data["status"]["drain"]["id"], "d1");
     merge(&rita, &one, &reply("d1", "Done")).await.expect("hers to answer");
     assert_eq!(create(&rita, &one).await.expect_err("she only drains").code, 403);
+    let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "gone" }]);
+    for (part, value) in [
+        ("ownerReferences", owner),
+        ("labels", json!({ "group.sojourn.dev/group": "other" })),
+        ("annotations", json!({ "group.sojourn.dev/drain": "2030-01-01T00:00:00Z" })),
+    ] {
+        let change = json!({ "metadata": { part: value } });
+        let refused = merge(&rita, &one, &change).await.expect_err("she only answers");
+        assert_eq!(refused.code, 403, "{part}");
+    }
     engine.close().await;
 }
 

@@ -60,8 +60,9 @@ fn needs(request: &AdmissionRequest<DynamicObject>) -> Needs {
     needs
 }
 
-/// What orders something of a Machine, rather than answering its drain: whoever only answers has
-/// `patch` and nothing else, and an order needs `update`.
+/// What is more than to answer a drain: whoever only answers has `patch` and nothing else, and all else needs
+/// `update`. An owner that is not there, for one, has the garbage collector delete the Machine, and labels say
+/// whose it is.
 fn order_references(request: &AdmissionRequest<DynamicObject>) -> impl Iterator<Item = Reference> {
     const ORDER_ANNOTATIONS: [&str; 3] = [DRAIN, KEEP_UNTIL, DO_NOT_DISRUPT];
     let (new, old) = part(request, "/spec/renewedUntil");
@@ -74,8 +75,35 @@ fn order_references(request: &AdmissionRequest<DynamicObject>) -> impl Iterator<
         namespace: request.namespace.clone().unwrap_or_default(),
         name: Some(name(request).to_owned()),
     };
-    let paths: Vec<String> = changed_marks(request, &ORDER_ANNOTATIONS).chain(renewed).collect();
+    let orders: Vec<String> = changed_marks(request, &ORDER_ANNOTATIONS).chain(renewed).collect();
+    let rest = changed_metadata(request).filter(|path| {
+        // Each order is told by its own path.
+        !(orders.iter().any(|order| order.starts_with(path)))
+    });
+    let paths: Vec<String> = rest.map(str::to_owned).chain(orders.iter().cloned()).collect();
     paths.into_iter().map(move |path| Reference { path, permission: permission.clone() })
+}
+
+/// The parts of the metadata that people write and that a request changes, but for finalizers, which the garbage
+/// collector writes, too, and `held_paths` guards.
+fn changed_metadata(
+    request: &AdmissionRequest<DynamicObject>,
+) -> impl Iterator<Item = &'static str> {
+    let of = |object: &Option<DynamicObject>| {
+        let metadata = object.as_ref().map(|object| object.metadata.clone()).unwrap_or_default();
+        let owners = metadata.owner_references.unwrap_or_default();
+        let mut annotations = metadata.annotations.unwrap_or_default();
+        // Who may write these is asked anyway.
+        annotations.retain(|name, _| !HOLD_ANNOTATIONS.contains(&name.as_str()));
+        (metadata.labels.unwrap_or_default(), annotations, owners)
+    };
+    let (new, old) = (of(&request.object), of(&request.old_object));
+    let parts = [
+        ("metadata.labels", new.0 != old.0),
+        ("metadata.annotations", new.1 != old.1),
+        ("metadata.ownerReferences", new.2 != old.2),
+    ];
+    parts.into_iter().filter_map(|(path, is_changed)| is_changed.then_some(path))
 }
 
 fn review(request: &AdmissionRequest<DynamicObject>, answers: &Answers) -> AdmissionResponse {
@@ -216,10 +244,13 @@ fn ignored(request: &AdmissionRequest<DynamicObject>, machine: &Machine) -> Opti
 
 /// An expression: something of a Machine that we review is not as it was.
 fn is_reviewed() -> String {
-    let marks = HOLD_ANNOTATIONS.into_iter().chain(TIME_ANNOTATIONS).chain([DO_NOT_DISRUPT]);
-    let mut all = expression::any_changes(marks);
-    all.push("oldObject == null".to_owned());
-    all.push(expression::sets("renewedUntil"));
-    all.push(expression::removes_finalizer(MACHINE_FINALIZER));
+    let all = [
+        "oldObject == null".to_owned(),
+        expression::differs("metadata.annotations"),
+        expression::differs("metadata.labels"),
+        expression::differs("metadata.ownerReferences"),
+        expression::differs("spec.renewedUntil"),
+        expression::removes_finalizer(MACHINE_FINALIZER),
+    ];
     all.join(" || ")
 }

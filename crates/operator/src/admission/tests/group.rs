@@ -402,6 +402,29 @@ fn whoever_may_only_answer_drains_orders_none_and_keeps_nothing() {
     // To withdraw an order is one, too.
     let withdrawn = of_machine(machine(json!({})), marked("group.sojourn.dev/drain", time));
     assert_eq!(needs(&withdrawn).references.len(), 1);
+    let renewed = machine(json!({ "renewedUntil": "2026-11-16T10:00:00Z" }));
+    let ended = of_machine(machine(json!({})), renewed);
+    assert_eq!(needs(&ended).references[0].path, "spec.renewedUntil");
+    // The garbage collector would delete a Machine whose owner is not there; labels say whose it is.
+    let parts = [
+        (
+            "ownerReferences",
+            json!([{ "apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "gone" }]),
+        ),
+        ("labels", json!({ "group.sojourn.dev/group": "other" })),
+        ("annotations", json!({ "somebody.example/note": "x" })),
+    ];
+    for (part, value) in parts {
+        let mut object = machine(json!({}));
+        object["metadata"][part] = value;
+        let request = of_machine(object, machine(json!({})));
+        let references = needs(&request).references;
+        assert_eq!(references.len(), 1, "{part}: {references:?}");
+        assert_eq!(references[0].path, format!("metadata.{part}"));
+        let permitted = [(references[0].permission.clone(), Ok(false))].into();
+        let refused = review(&request, &Answers { permitted, ..well() });
+        assert_eq!((refused.allowed, refused.result.code), (false, 403), "{part}");
+    }
     let reply = json!({ "drainReply": { "id": "d", "outcome": "Done" } });
     let answer = of_machine(machine(reply), machine(json!({})));
     assert!(needs(&answer).references.is_empty() && review(&answer, &well()).allowed);

@@ -60,3 +60,9 @@ pub(in crate::admission) fn sets(part: &str) -> String {
     let (new, old) = (format!("object.spec.{part}"), format!("oldObject.spec.{part}"));
     format!("(has({new}) && (oldObject == null || !has({old}) || {new} != {old}))")
 }
+
+/// A part of the object, which may be missing, is not as it was.
+pub(in crate::admission) fn differs(path: &str) -> String {
+    let (new, old) = (format!("object.{path}"), format!("oldObject.{path}"));
+    format!("(oldObject != null && (has({new}) != has({old}) || (has({new}) && {new} != {old})))")
+}

@@ -13,6 +13,7 @@ use sojourn_api::group::status::{
 use sojourn_api::group::{GroupConfig, InstanceGroup, Machine};
 use sojourn_api::name::group as name;
 use sojourn_core::group::forecast;
+use sojourn_core::group::intent::{Fleet, Intent};
 use sojourn_core::group::observed::{Health, Observed, ObservedMachine, Power, ProviderMachine};
 use sojourn_core::group::state::{self, GroupState};
 use sojourn_core::known::Known;
@@ -94,7 +95,34 @@ async fn upcoming_of_group(
 ) -> Option<Vec<UpcomingAction>> {
     let config: GroupConfig = options(api_context).await?;
     let machines = machines(api_context, &group.namespace()?, &group.name_any()).await?;
-    forecast_of(group, &machines, &config, now)
+    let fleet =
+        Fleet { max: config.max_rotations, others: rotations_of_others(api_context, group).await? };
+    forecast_of(group, &machines, &config, fleet, now)
+}
+
+/// How many rotations that [`Fleet`] counts are open in all other groups.
+async fn rotations_of_others(api_context: &ApiContext, group: &InstanceGroup) -> Option<u32> {
+    let api: Api<InstanceGroup> = Api::all(api_context.client.clone());
+    let mut params = ListParams::default().limit(PAGE_SIZE);
+    let mut open = 0_u32;
+    loop {
+        let page = api.list(&params).await.ok()?;
+        let others = page.items.iter().filter(|other| other.uid() != group.uid());
+        open = others.map(counted_rotations).fold(open, u32::saturating_add);
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => return Some(open),
+        }
+    }
+}
+
+/// The open rotations of a group that count towards `maxRotations`.
+fn counted_rotations(group: &InstanceGroup) -> u32 {
+    let rotations = group.status.iter().flat_map(|status| &status.rotations);
+    let counts = rotations.filter(|rotation| {
+        rotation.reason.is_some_and(|reason| Fleet::COUNTS.contains(&reason.into()))
+    });
+    u32::try_from(counts.count()).unwrap_or(u32::MAX)
 }
 
 /// The same, of what was read.
@@ -102,10 +130,11 @@ fn forecast_of(
     group: &InstanceGroup,
     machines: &[Machine],
     config: &GroupConfig,
+    fleet: Fleet,
     now: Timestamp,
 ) -> Option<Vec<UpcomingAction>> {
     let namespace = group.namespace()?;
-    let intent = group_intent(group, config).ok()?.intent;
+    let intent = Intent { fleet: Some(fleet), ..group_intent(group, config).ok()?.intent };
     let mut state =
         GroupState { group: read_group(group.status.as_ref()), ..GroupState::default() };
     let mut seen = Observed::default();
@@ -206,6 +235,8 @@ mod tests {
     use super::*;
 
     const BORN: &str = "2030-01-01T00:00:00Z";
+    /// No other group has an open rotation.
+    const ALONE: Fleet = Fleet { max: 100, others: 0 };
 
     fn group() -> InstanceGroup {
         serde_json::from_value(json!({
@@ -247,8 +278,8 @@ mod tests {
         let nothing = json!({});
         let machines = ["web-a", "web-b", "web-c"].map(|name| machine(&group, name, &nothing));
         let now: Timestamp = "2030-01-01T00:10:00Z".parse().expect("a time");
-        let upcoming =
-            forecast_of(&group, &machines, &GroupConfig::default(), now).expect("a good group");
+        let upcoming = forecast_of(&group, &machines, &GroupConfig::default(), ALONE, now)
+            .expect("a good group");
         let rows: Vec<_> = upcoming[..3].iter().map(|one| (&*one.object, &*one.action)).collect();
         let all = ["machine/web-a", "machine/web-b", "machine/web-c"];
         assert_eq!(rows, all.map(|object| (object, "Replace")));
@@ -263,6 +294,26 @@ mod tests {
     }
 
     #[test]
+    fn a_group_that_waits_for_others_has_no_time_and_says_so() {
+        let group = group();
+        let machines = [machine(&group, "web-a", &json!({}))];
+        let late: Timestamp = "2030-01-01T03:00:00Z".parse().expect("a time");
+        let fleet = Fleet { max: 2, others: 2 };
+        let upcoming = forecast_of(&group, &machines, &GroupConfig::default(), fleet, late)
+            .expect("a good group");
+        assert_eq!((upcoming.len(), upcoming[0].at), (1, None));
+        assert!(upcoming[0].why.contains("maxRotations"), "{}", upcoming[0].why);
+        let mut other = group;
+        other.status = serde_json::from_value(json!({"rotations": [
+            {"machine": "a", "id": "1", "reason": "Expired", "phase": "Draining"},
+            {"machine": "b", "id": "2", "reason": "Manual", "phase": "Draining"},
+            {"machine": "c", "id": "3", "reason": "Forced", "phase": "Waiting"},
+        ]}))
+        .expect("a status");
+        assert_eq!(counted_rotations(&other), 2, "what people order does not count");
+    }
+
+    #[test]
     fn what_is_under_way_comes_with_its_deadline() {
         let group = group();
         let deadline = "2030-01-01T00:12:00Z";
@@ -274,8 +325,8 @@ mod tests {
         let draining = json!({"phase": "Draining", "rotation": rotation, "drain": drain});
         let machines = [machine(&group, "web-a", &draining)];
         let now: Timestamp = "2030-01-01T00:10:00Z".parse().expect("a time");
-        let upcoming =
-            forecast_of(&group, &machines, &GroupConfig::default(), now).expect("a good group");
+        let upcoming = forecast_of(&group, &machines, &GroupConfig::default(), ALONE, now)
+            .expect("a good group");
         let first = &upcoming[0];
         assert_eq!((&*first.object, &*first.why), ("machine/web-a", "Manual, draining"));
         assert_eq!(first.at.map(|at| at.to_string()).as_deref(), Some(deadline));
