@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
@@ -176,13 +177,51 @@ impl Metrics {
     }
 }
 
-/// How many there are of something, by one label of few values.
+/// How many there are of something, by labels of few values.
 #[derive(Debug)]
 pub(crate) struct StateCounts {
-    pub(crate) name: &'static str,
-    pub(crate) help: &'static str,
-    pub(crate) label: &'static str,
-    pub(crate) counts: BTreeMap<String, i64>,
+    name: &'static str,
+    help: &'static str,
+    counts: Counts,
+}
+
+#[derive(Debug)]
+enum Counts {
+    By(&'static str, BTreeMap<String, i64>),
+    Conditions(ConditionCounts),
+}
+
+impl StateCounts {
+    pub(crate) fn by(
+        name: &'static str,
+        help: &'static str,
+        label: &'static str,
+        counts: BTreeMap<String, i64>,
+    ) -> Self {
+        Self { name, help, counts: Counts::By(label, counts) }
+    }
+
+    pub(crate) fn conditions(
+        name: &'static str,
+        help: &'static str,
+        counts: ConditionCounts,
+    ) -> Self {
+        Self { name, help, counts: Counts::Conditions(counts) }
+    }
+}
+
+/// How many objects have a condition, by its type and its status: some are bad when they are True, others when
+/// they are False.
+#[derive(Debug, Default)]
+pub(crate) struct ConditionCounts(BTreeMap<(String, String), i64>);
+
+impl ConditionCounts {
+    pub(crate) fn add(&mut self, conditions: &[Condition]) {
+        for condition in conditions {
+            let labels = (condition.type_.clone(), condition.status.clone());
+            *self.0.entry(labels).or_default() += 1;
+        }
+    }
 }
 
 type Count = Box<dyn Fn() -> Vec<StateCounts> + Send + Sync>;
@@ -200,12 +239,22 @@ impl Debug for StateCountCollector {
 impl Collector for StateCountCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for StateCounts { name, help, label, counts } in count.iter().flat_map(|count| count()) {
+        for StateCounts { name, help, counts } in count.iter().flat_map(|count| count()) {
             let kind = ConstGauge::new(0_i64).metric_type();
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
-            for (value, count) in counts {
-                let labels = [(label, value.as_str())];
-                ConstGauge::new(count).encode(family.encode_family(&labels)?)?;
+            match counts {
+                Counts::By(label, counts) => {
+                    for (value, count) in counts {
+                        let labels = [(label, value.as_str())];
+                        ConstGauge::new(count).encode(family.encode_family(&labels)?)?;
+                    }
+                }
+                Counts::Conditions(ConditionCounts(counts)) => {
+                    for ((kind, status), count) in counts {
+                        let labels = [("type", kind.as_str()), ("status", status.as_str())];
+                        ConstGauge::new(count).encode(family.encode_family(&labels)?)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -241,8 +290,21 @@ mod tests {
     use std::path::Path;
     use std::process::{Command, Stdio};
 
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
     use crate::tool::of_prometheus;
+
+    fn condition(status: &str) -> Condition {
+        Condition {
+            last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
+            message: String::new(),
+            observed_generation: None,
+            reason: "Test".to_owned(),
+            status: status.to_owned(),
+            type_: "Ready".to_owned(),
+        }
+    }
 
     #[test]
     fn a_controller_that_is_started_again_goes_on_counting() {
@@ -313,9 +375,18 @@ mod tests {
         metrics.counter("api_request_retries", "Reads that were sent again").inc();
         metrics.count_states("things", || {
             let counts = BTreeMap::from([("Ready".to_owned(), 3), ("Off".to_owned(), 1)]);
-            vec![StateCounts { name: "things", help: "Things, by phase", label: "phase", counts }]
+            let mut conditions = ConditionCounts::default();
+            for status in ["True", "False", "False"] {
+                conditions.add(&[condition(status)]);
+            }
+            vec![
+                StateCounts::by("things", "Things, by phase", "phase", counts),
+                StateCounts::conditions("thing_conditions", "Conditions of things", conditions),
+            ]
         });
         let page = metrics.text();
+        let ready = "sojourn_thing_conditions{type=\"Ready\",status=\"False\"} 2";
+        assert!(page.contains(ready), "{page}");
         assert!(page.contains("sojourn_things{phase=\"Ready\"} 3"), "{page}");
         assert_eq!(checked(&promtool, &page), "", "{page}");
         let twice = format!("{page}# HELP sojourn_leader Again.\n");

@@ -64,17 +64,16 @@ pub(crate) fn register(metrics: &Metrics, caches: &Arc<AccessCaches>, reports: &
         });
         let replica = reports.replica().as_str().to_owned();
         let one = |value: i64| BTreeMap::from([(replica.clone(), value)]);
-        let counts = |name, help, label, counts| StateCounts { name, help, label, counts };
         let buffered = i64::try_from(reports.buffered()).unwrap_or(i64::MAX);
         vec![
-            counts("access_sessions", "Sessions, by state", "state", states),
-            counts(
+            StateCounts::by("access_sessions", "Sessions, by state", "state", states),
+            StateCounts::by(
                 "access_flush_lag_seconds",
                 "How long the oldest use of a session that is not written yet has waited",
                 "replica",
                 one(reports.lag().as_secs()),
             ),
-            counts(
+            StateCounts::by(
                 "access_buffered_sessions",
                 "Sessions that are remembered as used lately",
                 "replica",
@@ -96,12 +95,12 @@ pub(crate) fn register_coverage(
         let now = clock.now();
         let blind = |registry: &CoverageRegistry| blind_seconds(&registry.read(), now);
         let all = coverage.all().into_iter();
-        vec![StateCounts {
-            name: "access_blind_seconds",
-            help: "Time in which nobody could see whether sessions are used, as far as it is on record",
-            label: "source",
-            counts: all.map(|(name, registry)| (name, blind(&registry))).collect(),
-        }]
+        vec![StateCounts::by(
+            "access_blind_seconds",
+            "Time in which nobody could see whether sessions are used, as far as it is on record",
+            "source",
+            all.map(|(name, registry)| (name, blind(&registry))).collect(),
+        )]
     });
 }
 

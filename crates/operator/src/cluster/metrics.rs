@@ -86,5 +86,5 @@ fn count(caches: &Weak<ClusterCaches>) -> Vec<StateCounts> {
         *states.entry(word).or_default() += 1;
     });
     let help = "Clusters, by their power state";
-    vec![StateCounts { name: "cluster_clusters", help, label: "state", counts: states }]
+    vec![StateCounts::by("cluster_clusters", help, "state", states)]
 }

@@ -110,13 +110,17 @@ fn count(caches: &Weak<GameCaches>) -> Vec<StateCounts> {
         let word = health.map_or_else(|| "Unknown".to_owned(), |health| format!("{health:?}"));
         *collections.entry(word).or_default() += 1;
     });
-    let counts = |name, help, label, counts| StateCounts { name, help, label, counts };
     let one = |word: &str, value| BTreeMap::from([(word.to_owned(), value)]);
     vec![
-        counts("game_servers", "Servers, by state", "state", states),
-        counts("game_collections", "Collections, by health", "health", collections),
-        counts("game_players", "Players on all servers", "state", one("active", players)),
-        counts("game_seats", "Seats of servers that can be played on", "state", one("free", free)),
+        StateCounts::by("game_servers", "Servers, by state", "state", states),
+        StateCounts::by("game_collections", "Collections, by health", "health", collections),
+        StateCounts::by("game_players", "Players on all servers", "state", one("active", players)),
+        StateCounts::by(
+            "game_seats",
+            "Seats of servers that can be played on",
+            "state",
+            one("free", free),
+        ),
     ]
 }
 

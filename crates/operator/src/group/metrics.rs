@@ -15,7 +15,7 @@ use sojourn_core::key::Key;
 
 use super::caches::GroupCaches;
 use crate::clock::Clock;
-use crate::metrics::{Metrics, StateCounts};
+use crate::metrics::{ConditionCounts, Metrics, StateCounts};
 
 /// Seconds: a drain takes from nothing to hours.
 const DRAIN_SECONDS_BUCKETS: [f64; 10] =
@@ -61,7 +61,7 @@ pub(super) fn register(metrics: &Metrics, caches: &Arc<GroupCaches>) {
 fn count(caches: &Weak<GroupCaches>) -> Vec<StateCounts> {
     let Some(caches) = caches.upgrade() else { return Vec::new() };
     let mut machines = BTreeMap::<String, i64>::new();
-    let mut conditions = BTreeMap::<String, i64>::new();
+    let mut conditions = ConditionCounts::default();
     let mut groups = BTreeMap::<String, i64>::new();
     caches.groups.for_each(|read| {
         let state = if read.is_ok() { "readable" } else { "unreadable" };
@@ -80,23 +80,19 @@ fn count(caches: &Weak<GroupCaches>) -> Vec<StateCounts> {
         ] {
             *machines.entry(state.to_owned()).or_default() += i64::from(count);
         }
-        for condition in status.conditions.iter().filter(|condition| condition.status == "True") {
-            *conditions.entry(condition.type_.clone()).or_default() += 1;
-        }
+        conditions.add(&status.conditions);
     });
-    let state_counts = |name, help, label, counts| StateCounts { name, help, label, counts };
     vec![
-        state_counts("group_groups", "Groups, by whether they can be read", "state", groups),
-        state_counts(
+        StateCounts::by("group_groups", "Groups, by whether they can be read", "state", groups),
+        StateCounts::by(
             "group_machines",
             "Machines of groups, by state; and how many are desired",
             "state",
             machines,
         ),
-        state_counts(
+        StateCounts::conditions(
             "group_conditions",
-            "Groups of which a condition is True, by its type",
-            "type",
+            "Conditions of groups, by type and status",
             conditions,
         ),
     ]

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::caches::LabCaches;
-use crate::metrics::{Metrics, StateCounts};
+use crate::metrics::{ConditionCounts, Metrics, StateCounts};
 
 /// Counts for as long as the caches are followed.
 pub(super) fn register(metrics: &Metrics, caches: &Arc<LabCaches>) {
@@ -17,8 +17,9 @@ pub(super) fn register(metrics: &Metrics, caches: &Arc<LabCaches>) {
 
 fn count(caches: &Weak<LabCaches>) -> Vec<StateCounts> {
     let Some(caches) = caches.upgrade() else { return Vec::new() };
-    let mut counts: [BTreeMap<String, i64>; 5] = Default::default();
-    let [phases, stages, conditions, submissions, notices] = &mut counts;
+    let mut conditions = ConditionCounts::default();
+    let mut counts: [BTreeMap<String, i64>; 4] = Default::default();
+    let [phases, stages, submissions, notices] = &mut counts;
     caches.instances.for_each(|read| {
         let status = match read {
             Ok(instance) => instance.status.clone().unwrap_or_default(),
@@ -27,9 +28,7 @@ fn count(caches: &Weak<LabCaches>) -> Vec<StateCounts> {
         add(phases, word(&status.phase.unwrap_or_default()));
         let lifecycle = status.lifecycle.as_ref();
         add(stages, word(&lifecycle.and_then(|lifecycle| lifecycle.stage).unwrap_or_default()));
-        for condition in status.conditions.iter().filter(|condition| condition.status == "True") {
-            add(conditions, condition.type_.clone());
-        }
+        conditions.add(&status.conditions);
         status.submission.iter().filter_map(|one| one.state).for_each(|state| {
             add(submissions, word(&state));
         });
@@ -37,24 +36,27 @@ fn count(caches: &Weak<LabCaches>) -> Vec<StateCounts> {
             add(notices, word(&state));
         });
     });
-    let state_counts = |name, help, label, counts| StateCounts { name, help, label, counts };
-    let [phases, stages, conditions, submissions, notices] = counts;
+    let [phases, stages, submissions, notices] = counts;
     vec![
-        state_counts("lab_instances", "Instances, by phase", "phase", phases),
-        state_counts("lab_instance_stages", "Instances, by stage of the ladder", "stage", stages),
-        state_counts(
+        StateCounts::by("lab_instances", "Instances, by phase", "phase", phases),
+        StateCounts::by(
+            "lab_instance_stages",
+            "Instances, by stage of the ladder",
+            "stage",
+            stages,
+        ),
+        StateCounts::conditions(
             "lab_instance_conditions",
-            "Instances of which a condition is True, by its type",
-            "type",
+            "Conditions of Instances, by type and status",
             conditions,
         ),
-        state_counts(
+        StateCounts::by(
             "lab_submissions",
             "Environments that are handed in, by state",
             "state",
             submissions,
         ),
-        state_counts("lab_notices", "Notices that are on record, by state", "state", notices),
+        StateCounts::by("lab_notices", "Notices that are on record, by state", "state", notices),
     ]
 }
 
