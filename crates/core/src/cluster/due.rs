@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::intent::{Intent, Schedule};
-use super::operation::Trigger;
+use super::operation::{Operation, Trigger};
 use super::power::{Direction, Wanted};
 use super::reason::Reason;
 use super::state::{ClusterState, Firing};
@@ -37,7 +37,8 @@ pub struct Due {
 
 /// When `hibernateAfter` is over: it counts from the latest of when the cluster was installed, when it was claimed
 /// and since when it runs. A resume that does not come to an end does not keep it awake for ever: from its
-/// deadline on, it counts from when it was begun.
+/// deadline on, if it has one, it counts from when it was begun. That somebody moved machines, and is only reported,
+/// does not stop the clock.
 pub fn timer(state: &ClusterState, intent: &Intent) -> Timer {
     let Some(span) = intent.hibernate_after else { return Timer::Off };
     let claimed_at = match intent.pool.map(|pool| pool.claimed_at) {
@@ -45,25 +46,30 @@ pub fn timer(state: &ClusterState, intent: &Intent) -> Timer {
         Some(claimed_at) => claimed_at,
         None => None,
     };
-    if let Some(operation) = state.operation_under_way() {
-        let (Direction::Resume, Some(deadline)) = (operation.direction, operation.deadline) else {
-            return Timer::Off;
-        };
-        let since = Some(operation.started_at).max(claimed_at).unwrap_or(operation.started_at);
-        let at = ceil_second(saturating_add(since, span)).max(deadline);
-        let why = Reason::StuckFor { span, since };
-        return Timer::Due(Due { at, trigger: Trigger::Timer, why });
-    }
-    if state.settled() != Some(Wanted::Running) {
-        return Timer::Off;
-    }
+    let running_since = match state.operation_under_way() {
+        Some(operation) if operation.direction != Direction::Resume => return Timer::Off,
+        Some(operation) if !operation.only_reports(intent.on_drift) => {
+            return Timer::Due(stuck(operation, span, claimed_at));
+        }
+        Some(operation) => state.running_since.or(Some(operation.started_at)),
+        None if state.settled() == Some(Wanted::Running) => state.running_since,
+        None => return Timer::Off,
+    };
     // A claim alone says nothing of how long it has run.
-    let ran = state.installed_at.max(state.running_since);
+    let ran = state.installed_at.max(running_since);
     let Some(since) = ran.map(|ran| ran.max(claimed_at.unwrap_or(ran))) else {
         return Timer::NoBase;
     };
     let at = ceil_second(saturating_add(since, span));
     Timer::Due(Due { at, trigger: Trigger::Timer, why: Reason::RanFor { span, since } })
+}
+
+/// When a resume that does not come to an end is given up.
+fn stuck(operation: &Operation, span: SignedDuration, claimed_at: Option<Timestamp>) -> Due {
+    let since = operation.started_at.max(claimed_at.unwrap_or(operation.started_at));
+    let over = ceil_second(saturating_add(since, span));
+    let at = operation.deadline.map_or(over, |deadline| over.max(deadline));
+    Due { at, trigger: Trigger::Timer, why: Reason::StuckFor { span, since } }
 }
 
 /// The latest firing after `after` and until `until`: of those that were missed, only this one counts. Where a

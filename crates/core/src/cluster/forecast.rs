@@ -118,7 +118,11 @@ impl Future {
         if self.intent.deleting {
             return false;
         }
-        let at_rest = self.state.settled() == Some(self.intent.wanted)
+        let is_reported = self
+            .state
+            .operation_under_way()
+            .is_some_and(|one| one.only_reports(self.intent.on_drift));
+        let at_rest = (self.state.settled() == Some(self.intent.wanted) || is_reported)
             && self.state.no_machines_found != ConditionStatus::True;
         match decision.wake.at() {
             _ if acted => true,

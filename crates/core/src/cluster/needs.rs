@@ -50,11 +50,13 @@ pub fn needs(
         return Needs::default();
     }
     let settled = state.settled() == Some(intent.wanted);
+    let is_reported =
+        state.operation_under_way().is_some_and(|one| one.only_reports(intent.on_drift));
     let drift_due = || {
         let last = recent.listed_at.unwrap_or(recent.since);
         ticked(settings.drift_interval, &intent.uid, last, now)
     };
-    let csrs = intent.has_kubeconfig && !intent.fake && are_csrs_open(state, settings, now);
+    let csrs = intent.has_kubeconfig && !intent.fake && are_csrs_open(state, intent, settings, now);
     let in_cluster = state.operation_under_way().is_some_and(|operation| {
         operation.direction == Direction::Resume && is_in_cluster(operation.step)
     });
@@ -67,7 +69,8 @@ pub fn needs(
     let is_toggled = state
         .operation_under_way()
         .is_some_and(|operation| operation.direction.wanted() != intent.wanted);
-    let machines = !intent.fake && (!settled || drift_due()) && (!waits || is_toggled);
+    let is_quiet = settled || is_reported && !is_toggled;
+    let machines = !intent.fake && (!is_quiet || drift_due()) && (!waits || is_toggled);
     // Shortly after a resume, records are to go.
     let is_young = csrs_close_at(state, settings).is_some_and(|until| now < until);
     Needs {
@@ -93,17 +96,22 @@ const fn is_in_cluster(step: Step) -> bool {
     }
 }
 
-/// Whether CSRs are approved now: from the start of a resume until some minutes after it is ready.
-pub fn are_csrs_open(state: &ClusterState, settings: &Settings, now: Timestamp) -> bool {
+/// Whether CSRs are approved now: from the start of a resume until some minutes after it is ready. What is only
+/// reported is no resume, and neither opens nor closes anything.
+pub fn are_csrs_open(
+    state: &ClusterState,
+    intent: &Intent,
+    settings: &Settings,
+    now: Timestamp,
+) -> bool {
     let Some(conditions) = state.conditions.filter(|conditions| !conditions.is_hands_off()) else {
         return false;
     };
+    let is_young = csrs_close_at(state, settings).is_some_and(|until| now < until);
     match state.operation_under_way() {
+        Some(operation) if operation.only_reports(intent.on_drift) => is_young,
         Some(operation) => operation.direction == Direction::Resume,
-        None => {
-            conditions.ready == ReadyReason::Running
-                && csrs_close_at(state, settings).is_some_and(|until| now < until)
-        }
+        None => conditions.ready == ReadyReason::Running && is_young,
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::call::CallFailure;
+use super::intent::OnDrift;
 use super::inventory::InventoryMachine;
 use super::machine::{MachineState, Standing, Stopped};
 use super::power::Direction;
@@ -237,6 +238,12 @@ pub struct Operation {
 impl Operation {
     pub fn is_done(&self) -> bool {
         self.step == Step::Done
+    }
+
+    /// Whether it only says that somebody else moved machines: nobody is called for it, and it takes as long as
+    /// somebody takes to put them back. Meanwhile the cluster is looked after as one that has settled.
+    pub fn only_reports(&self, on_drift: OnDrift) -> bool {
+        self.trigger == Trigger::Drift && on_drift == OnDrift::Report
     }
 
     pub(super) fn enter(&mut self, step: Step, now: Timestamp) {

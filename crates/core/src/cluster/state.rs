@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::intent::OnDrift;
 use super::inventory::Inventory;
 use super::operation::{Operation, Trigger};
 use super::power::{ConditionStatus, Conditions, HibernatingReason, ReadyReason, Wanted};
@@ -125,6 +126,11 @@ impl ClusterState {
     /// The operation that is not done yet.
     pub fn operation_under_way(&self) -> Option<&Operation> {
         self.operation.as_ref().filter(|operation| !operation.is_done())
+    }
+
+    /// The operation that somebody is called for: none while another's move is only reported.
+    pub fn operation_carried_out(&self, on_drift: OnDrift) -> Option<&Operation> {
+        self.operation_under_way().filter(|operation| !operation.only_reports(on_drift))
     }
 
     /// Where it has settled, if it has.

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 
 use super::super::effect::Effect;
 use super::super::intent::{Intent, Poll, Settings};
+use super::super::needs::next_drift_check;
 use super::super::observed::Observed;
 use super::super::operation::{Operation, OperationId, Step};
 use super::super::power::Conditions;
@@ -103,6 +104,16 @@ impl<'a> Builder<'a> {
     /// Looks again at what has moved since then.
     pub(super) fn wake_poll(&mut self, poll: Poll, since: Timestamp) {
         self.wake_at(poll.next(since.min(self.now), self.now));
+    }
+
+    /// Looks again when the machines of a cluster that has settled are listed next.
+    pub(super) fn wake_drift_check(&mut self) {
+        self.wake_at(next_drift_check(self.intent, self.settings, self.now));
+    }
+
+    /// Whether an operation only says what others did.
+    pub(super) fn reports(&self, operation: &Operation) -> bool {
+        operation.only_reports(self.intent.on_drift)
     }
 
     /// Something will happen by itself. The earliest is told.

@@ -13,11 +13,11 @@ pub(super) fn approve(builder: &mut Builder<'_>) {
     if !builder.intent.has_kubeconfig
         || builder.intent.fake
         || builder.intent.observe
-        || !are_csrs_open(&builder.next, settings, builder.now)
+        || !are_csrs_open(&builder.next, builder.intent, settings, builder.now)
     {
         return;
     }
-    if builder.next.operation_under_way().is_none() {
+    if builder.next.operation_carried_out(builder.intent.on_drift).is_none() {
         // After a resume they are looked for until the window closes.
         let since = builder.next.running_since.unwrap_or(builder.now);
         let until = csrs_close_at(&builder.next, settings).unwrap_or(builder.now);

@@ -2,13 +2,12 @@
 
 use super::super::call::ErrorClass;
 use super::super::effect::{Effect, StopCall};
-use super::super::intent::OnDrift;
 use super::super::inventory::InventoryMachine;
 use super::super::machine::{
     Census, MachineState, ObservedMachine, Standing, StopMode, Stopped, Tally,
 };
 use super::super::observed::Listing;
-use super::super::operation::{ErrorKind, MachineProgress, Operation, Step, Trigger};
+use super::super::operation::{ErrorKind, MachineProgress, Operation, Step};
 use super::super::power::{ConditionStatus, Conditions, Direction, HibernatingReason, ReadyReason};
 use super::super::reason::Reason;
 use super::builder::Builder;
@@ -64,13 +63,17 @@ fn finish(builder: &mut Builder<'_>, operation: &mut Operation, stopped: Stopped
     if stopped == Stopped::Removed {
         builder.effects.push(Effect::TellRecordsKept);
     }
-    steering::arrive(builder, Direction::Hibernate);
+    steering::arrive(builder, operation);
 }
 
-/// Looks again soon. When machines cannot be listed, that says itself when to look.
+/// Looks again soon; at what is only reported, as seldom as at a cluster that has settled. When machines cannot be
+/// listed, that says itself when to look.
 fn poll(builder: &mut Builder<'_>, operation: &Operation) {
     if let Some(at) = operation.waits_after(ErrorKind::List, builder.now) {
         return builder.wake_at(at);
+    }
+    if builder.reports(operation) {
+        return builder.wake_drift_check();
     }
     builder.wake_poll(builder.settings.machine_poll, operation.step_since);
 }
@@ -197,7 +200,7 @@ fn record(builder: &mut Builder<'_>, operation: &mut Operation, listed: bool) {
 
 /// Calls every machine that has to be called, is on record, and whose time has come.
 fn call(builder: &mut Builder<'_>, operation: &mut Operation, stopped: Stopped) {
-    let reports = operation.trigger == Trigger::Drift && builder.intent.on_drift == OnDrift::Report;
+    let reports = builder.reports(operation);
     if reports || builder.intent.observe {
         let names = operation.waiting_for(stopped, builder.now);
         builder.because(if reports {

@@ -4,7 +4,7 @@ use super::super::effect::Effect;
 use super::super::machine::Stopped;
 use super::super::observed::{ObservedNode, ObservedOperator, ObservedTarget, Target};
 use super::super::operation::{ErrorKind, Operation, StaleNode, Step};
-use super::super::power::{Conditions, Direction, ReadyReason};
+use super::super::power::{Conditions, ReadyReason};
 use super::super::reason::Reason;
 use super::super::spot;
 use super::builder::Builder;
@@ -68,7 +68,7 @@ fn finish(builder: &mut Builder<'_>, operation: &mut Operation) {
     operation.enter(Step::Done, builder.now);
     operation.last_error = None;
     operation.stale_nodes = None;
-    steering::arrive(builder, Direction::Resume);
+    steering::arrive(builder, operation);
 }
 
 fn show(builder: &mut Builder<'_>, ready: ReadyReason) {
@@ -83,7 +83,7 @@ fn replace_spot(
     stopped: Stopped,
 ) {
     let Known::Is(machines) = &target.machines else { return };
-    if builder.intent.observe {
+    if builder.intent.observe || builder.reports(operation) {
         return;
     }
     let lost: Vec<&str> = operation

@@ -3,9 +3,7 @@
 use jiff::Timestamp;
 
 use super::super::effect::Effect;
-use super::super::intent::OnDrift;
 use super::super::machine::{Census, MachineState, ObservedMachine, Standing, Stopped, Tally};
-use super::super::needs::next_drift_check;
 use super::super::observed::Listing;
 use super::super::operation::{MachineProgress, Operation, OperationId, Step, Trigger};
 use super::super::power::{
@@ -170,12 +168,13 @@ fn make_believe(builder: &mut Builder<'_>, written: Written) {
     let trigger = trigger(builder, written);
     let mut operation = new_operation(builder, wanted.direction(), trigger);
     operation.enter(Step::Done, builder.now);
+    arrive(builder, &operation);
     builder.next.operation = Some(operation);
-    arrive(builder, wanted.direction());
 }
 
 /// The way is done, and the conditions say so.
-pub(super) fn arrive(builder: &mut Builder<'_>, direction: Direction) {
+pub(super) fn arrive(builder: &mut Builder<'_>, operation: &Operation) {
+    let direction = operation.direction;
     builder.because(Reason::Finished { direction });
     builder.next.no_machines_found = ConditionStatus::False;
     match direction {
@@ -185,7 +184,9 @@ pub(super) fn arrive(builder: &mut Builder<'_>, direction: Direction) {
         }
         Direction::Resume => {
             builder.next.conditions = Some(Conditions::RUNNING);
-            builder.next.running_since = Some(builder.now);
+            // It is kept only through what was reported: that was no resume of ours.
+            let before = builder.next.running_since.filter(|_| builder.reports(operation));
+            builder.next.running_since = Some(before.unwrap_or(builder.now));
             builder.next.inventory.verified = true;
         }
     }
@@ -195,9 +196,8 @@ pub(super) fn arrive(builder: &mut Builder<'_>, direction: Direction) {
 fn new_operation(builder: &Builder<'_>, direction: Direction, trigger: Trigger) -> Operation {
     let now = builder.now;
     let previous = builder.next.operation.as_ref().map(|operation| operation.id);
-    let reports = trigger == Trigger::Drift && builder.intent.on_drift == OnDrift::Report;
-    let timeout = builder.intent.timeouts.of(direction).span().filter(|_| !reports);
-    Operation {
+    let timeout = builder.intent.timeouts.of(direction).span();
+    let mut operation = Operation {
         id: OperationId::after(previous, now),
         direction,
         trigger,
@@ -210,7 +210,11 @@ fn new_operation(builder: &Builder<'_>, direction: Direction, trigger: Trigger) 
         last_error: None,
         stale_nodes: None,
         replaced_at: None,
+    };
+    if builder.reports(&operation) {
+        operation.deadline = None;
     }
+    operation
 }
 
 /// Begins an operation, and writes its inventory down if that is at hand; machines are called by the next decision.
@@ -228,7 +232,9 @@ fn begin(builder: &mut Builder<'_>, direction: Direction, trigger: Trigger, stop
         operation.machines = still_in_flight(builder, &previous, direction, stopped);
     }
     builder.because(Reason::Begun { direction, trigger });
-    builder.next.running_since = None;
+    if !builder.reports(&operation) {
+        builder.next.running_since = None;
+    }
     builder.next.conditions = Some(match direction {
         Direction::Hibernate => Conditions::stopping(HibernatingReason::Stopping),
         Direction::Resume => Conditions::resuming(ReadyReason::StartingMachines),
@@ -286,8 +292,7 @@ fn advance(builder: &mut Builder<'_>, stopped: Stopped) {
 /// It is where it is wanted. Now and then somebody looks whether that still holds.
 fn settled(builder: &mut Builder<'_>, stopped: Stopped, at: Wanted) {
     builder.because(Reason::Settled { at });
-    let next = next_drift_check(builder.intent, builder.settings, builder.now);
-    builder.wake_at(next);
+    builder.wake_drift_check();
     forget_records(builder, stopped, at);
     match builder.seen.machines {
         Listing::NotListed => {}

@@ -1,4 +1,5 @@
 use super::*;
+use crate::cluster::intent::OnDrift;
 use crate::cluster::machine::MachineState;
 use crate::cluster::test_cluster::{HOUR, MINUTE, TestCluster, at, schedule};
 
@@ -38,6 +39,19 @@ fn a_timer_is_foreseen_once() {
     cluster.settle();
     let due = cluster.state.running_since.unwrap() + HOUR * 8;
     assert_eq!(foreseen(&cluster, 3), [(Action::Hibernate, due)]);
+}
+
+#[test]
+fn a_timer_is_foreseen_while_somebody_else_s_move_is_reported() {
+    let mut cluster = TestCluster::running();
+    cluster.edit(|intent| {
+        intent.on_drift = OnDrift::Report;
+        intent.hibernate_after = Some(HOUR * 24 * 30);
+    });
+    cluster.set("a", MachineState::Stopped);
+    cluster.advance(MINUTE * 15);
+    let due = cluster.state.running_since.unwrap() + HOUR * 24 * 30;
+    assert_eq!(foreseen(&cluster, 1), [(Action::Hibernate, due)]);
 }
 
 #[test]

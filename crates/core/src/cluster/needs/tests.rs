@@ -1,6 +1,9 @@
 use super::*;
+use crate::cluster::intent::OnDrift;
 use crate::cluster::machine::MachineState;
+use crate::cluster::power::PowerState;
 use crate::cluster::test_cluster::{HOUR, MINUTE, SECOND, TestCluster};
+use crate::moment::ceil_second;
 
 fn needed(cluster: &TestCluster) -> Needs {
     needs(&cluster.state, &cluster.intent, &cluster.settings, cluster.recent, cluster.now)
@@ -45,5 +48,33 @@ fn nobody_asks_for_a_cluster_that_is_not_to_be_touched() {
         let mut cluster = cluster.clone();
         change(&mut cluster);
         assert_eq!(needed(&cluster), Needs::default());
+    }
+}
+
+#[test]
+fn what_is_only_reported_is_looked_at_as_seldom_as_a_cluster_at_rest() {
+    for mut cluster in [TestCluster::running(), TestCluster::hibernating()] {
+        cluster.advance(MINUTE * 15);
+        cluster.intent.on_drift = OnDrift::Report;
+        let asleep = cluster.power() == PowerState::Hibernating;
+        let moved = if asleep { MachineState::Running } else { MachineState::Stopped };
+        cluster.set("a", moved);
+        cluster.advance(MINUTE * 15);
+        assert!(cluster.state.operation_under_way().is_some());
+        assert!(cluster.state.operation_carried_out(OnDrift::Report).is_none());
+        let mut listed = 0;
+        for _ in 0..60 {
+            cluster.sleep(MINUTE);
+            let now = needed(&cluster);
+            assert!(!now.target && !now.csrs && !now.records, "{now:?}");
+            if now.machines {
+                listed += 1;
+                cluster.decide();
+            }
+        }
+        assert_eq!(listed, 6);
+        let wake = cluster.settle().wake.at().unwrap();
+        let next = next_drift_check(&cluster.intent, &cluster.settings, cluster.now);
+        assert_eq!(wake, ceil_second(next));
     }
 }

@@ -312,7 +312,7 @@ fn what_somebody_else_started_is_stopped_again_or_shown() {
                 assert_eq!(cluster.power(), PowerState::WaitingForMachinesToStop);
                 assert_eq!(operation.deadline, None);
                 cluster.set("a", MachineState::Stopped);
-                cluster.advance(MINUTE * 2);
+                cluster.advance(MINUTE * 11);
                 assert_eq!(cluster.power(), PowerState::Hibernating);
             }
         }

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use crate::cluster::intent::PoolMembership;
+use crate::cluster::intent::{OnDrift, PoolMembership};
 use crate::cluster::machine::MachineState;
 use crate::cluster::observed::ObservedSync;
 use crate::cluster::operation::Trigger;
@@ -10,6 +10,7 @@ use crate::cluster::power::{Conditions, HibernatingReason, PowerState, Wanted};
 use crate::cluster::reason::Reason;
 use crate::cluster::test_cluster::{HOUR, MINUTE, SECOND, TestCluster, at, says, schedule, start};
 use crate::known::Known;
+use crate::term::Term;
 
 pub(super) fn not_synced() -> Known<ObservedSync> {
     Known::Is(ObservedSync { first_success_at: None })
@@ -143,6 +144,62 @@ fn a_resume_that_never_ends_does_not_keep_it_awake_for_ever() {
     cluster.advance(MINUTE * 40);
     assert_eq!(cluster.writes, [(deadline, Wanted::Hibernating, Trigger::Timer)]);
     assert_eq!(cluster.power(), PowerState::Hibernating);
+}
+
+#[test]
+fn a_resume_that_may_take_for_ever_does_not_keep_it_awake_for_ever() {
+    let mut cluster = TestCluster::hibernating();
+    cluster.intent.hibernate_after = Some(MINUTE * 10);
+    cluster.intent.timeouts.resume = Term::Never;
+    cluster.vm("a").deaf = true;
+    cluster.want(Wanted::Running);
+    cluster.settle();
+    let begun_at = cluster.state.operation.as_ref().unwrap().started_at;
+    cluster.advance(MINUTE * 20);
+    assert_eq!(cluster.writes, [(begun_at + MINUTE * 10, Wanted::Hibernating, Trigger::Timer)]);
+    assert_eq!(cluster.power(), PowerState::Hibernating);
+}
+
+#[test]
+fn the_timer_runs_on_while_a_machine_that_somebody_stopped_is_only_reported() {
+    let mut cluster = installed(HOUR);
+    let since = cluster.state.running_since.unwrap();
+    cluster.edit(|intent| {
+        intent.hibernate_after = Some(HOUR * 3);
+        intent.on_drift = OnDrift::Report;
+    });
+    cluster.set("a", MachineState::Stopped);
+    cluster.advance(MINUTE * 15);
+    assert_eq!(cluster.power(), PowerState::WaitingForMachines);
+    let upcoming = cluster.state.upcoming.clone().unwrap();
+    assert_eq!(
+        (upcoming.at, upcoming.why),
+        (since + HOUR * 3, Reason::RanFor { span: HOUR * 3, since })
+    );
+    cluster.advance(HOUR * 2);
+    assert_eq!(cluster.writes, [(since + HOUR * 3, Wanted::Hibernating, Trigger::Timer)]);
+    assert_eq!(cluster.power(), PowerState::Hibernating);
+}
+
+#[test]
+fn a_machine_that_is_put_back_by_somebody_else_does_not_begin_the_timer_anew() {
+    let mut cluster = installed(HOUR);
+    let since = cluster.state.running_since;
+    cluster.edit(|intent| intent.on_drift = OnDrift::Report);
+    cluster.set("a", MachineState::Stopped);
+    cluster.advance(MINUTE * 15);
+    assert_eq!(cluster.power(), PowerState::WaitingForMachines);
+    cluster.set("a", MachineState::Running);
+    cluster.advance(MINUTE * 15);
+    assert_eq!(cluster.power(), PowerState::Running);
+    assert_eq!(cluster.state.running_since, since);
+    assert!(cluster.starts.is_empty());
+    // One that we put back ourselves was resumed by us.
+    cluster.edit(|intent| intent.on_drift = OnDrift::Enforce);
+    cluster.set("a", MachineState::Stopped);
+    cluster.advance(MINUTE * 15);
+    assert_eq!(cluster.starts.len(), 1);
+    assert!(cluster.state.running_since > since);
 }
 
 #[test]

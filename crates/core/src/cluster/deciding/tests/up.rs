@@ -2,6 +2,7 @@
 
 use crate::cluster::call::{CallFailure, ErrorClass};
 use crate::cluster::csr::{CertificateRequest, Csr, Usage};
+use crate::cluster::intent::OnDrift;
 use crate::cluster::machine::{MachineState, Stopped};
 use crate::cluster::message::messages;
 use crate::cluster::observed::{ObservedOperator, ObservedWorkloads};
@@ -40,6 +41,21 @@ fn csr(node: &str) -> Csr {
             organizations: vec!["system:nodes".to_owned()],
             ..CertificateRequest::default()
         }),
+    }
+}
+
+/// What the cluster itself says of a spot machine.
+fn spot_machine(name: &str) -> TargetMachine {
+    TargetMachine {
+        name: format!("machine-{name}"),
+        uid: format!("uid-{name}"),
+        instance: Some(format!("id-{name}")),
+        interruptible: true,
+        deleting: false,
+        phase: MachinePhase::Live,
+        updated_at: None,
+        node_name: Some(format!("node-{name}")),
+        addresses: Vec::new(),
     }
 }
 
@@ -284,18 +300,7 @@ fn workloads_are_waited_for_where_they_are_asked_for() {
 fn spot_machines_that_were_ended_are_replaced_and_not_waited_for() {
     let mut cluster = TestCluster::hibernating_with(|cluster| {
         cluster.vm("c").machine.spot = true;
-        let machine = TargetMachine {
-            name: "machine-c".to_owned(),
-            uid: "uid-c".to_owned(),
-            instance: Some("id-c".to_owned()),
-            interruptible: true,
-            deleting: false,
-            phase: MachinePhase::Live,
-            updated_at: None,
-            node_name: Some("node-c".to_owned()),
-            addresses: Vec::new(),
-        };
-        cluster.target_machines = Known::Is(vec![machine]);
+        cluster.target_machines = Known::Is(vec![spot_machine("c")]);
     });
     assert!(cluster.replaced.is_empty());
     cluster.want(Wanted::Running);
@@ -324,4 +329,59 @@ fn what_somebody_else_stopped_is_started_again() {
     assert_eq!(cluster.starts.len(), 1);
     assert_eq!(cluster.starts[0].2, ["a"]);
     assert_eq!(cluster.power(), PowerState::Running);
+}
+
+#[test]
+fn what_is_only_reported_lets_nobody_in() {
+    let mut cluster = TestCluster::running_with(|cluster| {
+        cluster.intent.on_drift = OnDrift::Report;
+    });
+    cluster.advance(MINUTE * 15);
+    cluster.set("a", MachineState::Stopped);
+    cluster.advance(MINUTE * 15);
+    assert_eq!(cluster.power(), PowerState::WaitingForMachines);
+    cluster.csrs.push(csr("node-b"));
+    cluster.advance(MINUTE * 60);
+    assert!(cluster.approved.is_empty() && cluster.starts.is_empty());
+    assert!(!cluster.last_needs.csrs && !cluster.last_needs.target);
+    // From when it is to be put back, it is a resume as any other.
+    cluster.edit(|intent| intent.on_drift = OnDrift::Enforce);
+    cluster.advance(MINUTE * 5);
+    assert_eq!(cluster.power(), PowerState::Running);
+    assert_eq!((cluster.starts.len(), cluster.approved.len()), (1, 1));
+}
+
+#[test]
+fn what_is_only_reported_shortens_no_window() {
+    let mut cluster = resuming(|cluster| cluster.intent.on_drift = OnDrift::Report);
+    cluster.settings.drift_interval = MINUTE;
+    while cluster.power() != PowerState::Running {
+        cluster.advance(SECOND * 10);
+    }
+    cluster.set("a", MachineState::Stopped);
+    cluster.advance(MINUTE * 2);
+    assert_eq!(cluster.power(), PowerState::WaitingForMachines);
+    cluster.csrs.push(csr("node-b"));
+    cluster.advance(MINUTE);
+    assert_eq!(cluster.approved, ["csr-node-b"]);
+    cluster.csrs.push(csr("node-c"));
+    cluster.sleep(MINUTE * 10);
+    cluster.advance(MINUTE);
+    assert_eq!(cluster.approved.len(), 1);
+}
+
+#[test]
+fn what_is_only_reported_makes_no_machine_anew() {
+    let mut cluster = TestCluster::running_with(|cluster| {
+        cluster.intent.on_drift = OnDrift::Report;
+        cluster.vm("c").machine.spot = true;
+        cluster.target_machines = Known::Is(vec![spot_machine("c")]);
+    });
+    cluster.set("a", MachineState::Stopped);
+    cluster.advance(MINUTE * 15);
+    cluster.set("c", MachineState::Missing);
+    cluster.set("a", MachineState::Running);
+    cluster.advance(MINUTE * 30);
+    assert_eq!(cluster.power(), PowerState::Running);
+    assert!(cluster.replaced.is_empty());
 }
