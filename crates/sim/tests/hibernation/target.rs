@@ -22,13 +22,18 @@ contexts: [{name: blue, context: {cluster: blue, user: blue}}]
 ";
 
 async fn with_kubeconfig(stage: &mut Stage, spec: Value) {
+    stage.add_machines("blue", 1);
+    create_with_kubeconfig(stage, spec).await;
+}
+
+/// Makes a cluster of the machines that its provider has.
+async fn create_with_kubeconfig(stage: &Stage, spec: Value) {
     let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let secret =
         json!({"metadata": {"name": "kubeconfig"}, "stringData": {"kubeconfig": KUBECONFIG}});
     let secret = serde_json::from_value(secret).expect("a Secret");
     secrets.create(&PostParams::default(), &secret).await.expect("it is made");
     make_namespace(&stage.target, "kube-node-lease").await;
-    stage.add_machines("blue", 1);
     let whole = json!({
         "platform": {"fake": {}}, "kubeconfigSecretRef": {"name": "kubeconfig"},
     });
@@ -288,5 +293,34 @@ async fn a_spot_machine_that_a_hibernation_ended_is_made_anew_and_no_other() {
     assert!(annotations.contains_key("machine.openshift.io/exclude-node-draining"));
     let worker = machines.get("worker").await.expect("it is there");
     assert_eq!(worker.metadata.deletion_timestamp, None);
+    assert_eq!(stage.events("MachinesReplaced").await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_of_spot_machines_alone_wakes_with_others() {
+    let mut stage = Stage::new().await;
+    let machines = install_machines(&stage).await;
+    for (name, id) in [("first", "m-0"), ("second", "m-1")] {
+        make_machine(&machines, name, id, true).await;
+        stage.put_machine("blue", id, MachineState::Running, true);
+    }
+    create_with_kubeconfig(&stage, json!({"readinessGates": []})).await;
+    stage.until_running("blue").await;
+    stage.want("blue", "Hibernating").await;
+    stage.until_hibernating("blue").await;
+    stage.want("blue", "Running").await;
+    stage.pass(2 * MINUTE).await;
+    for name in ["first", "second"] {
+        let machine = machines.get(name).await.expect("its finalizer holds it");
+        assert!(machine.metadata.deletion_timestamp.is_some(), "the cluster makes another");
+    }
+    let waiting = stage.cluster("blue").await;
+    assert_eq!(says(&waiting, "Ready"), ("False".into(), "WaitingForNodes".into()));
+    assert_eq!(says(&waiting, "NoMachinesFound").0, "True");
+    stage.put_machine("blue", "m-2", MachineState::Running, true);
+    stage.until("blue", MINUTE, "a cluster that runs", is_running).await;
+    assert_eq!(says(&stage.cluster("blue").await, "NoMachinesFound").0, "False");
+    stage.pass(HOUR).await;
+    assert!(is_running(&stage.cluster("blue").await), "it stays so");
     assert_eq!(stage.events("MachinesReplaced").await.len(), 1);
 }

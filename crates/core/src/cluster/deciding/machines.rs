@@ -35,6 +35,9 @@ pub(super) fn advance(builder: &mut Builder<'_>, operation: &mut Operation, stop
     match census.tally() {
         Tally::NoneMatched => {
             builder.because(Reason::NoMachinesFound);
+            if makes_others(builder, operation, stopped) {
+                return readiness::await_replacements(builder, operation, stopped);
+            }
             operation.enter(Step::Machines, builder.now);
             poll(builder, operation);
         }
@@ -55,6 +58,14 @@ pub(super) fn advance(builder: &mut Builder<'_>, operation: &mut Operation, stop
             }
         }
     }
+}
+
+/// Whether the cluster can be had to make machines for those that are gone: its API may be elsewhere.
+fn makes_others(builder: &Builder<'_>, operation: &Operation, stopped: Stopped) -> bool {
+    operation.direction == Direction::Resume
+        && builder.intent.has_kubeconfig
+        && !builder.reports(operation)
+        && operation.machines.iter().any(|machine| machine.is_lost_spot(stopped))
 }
 
 fn finish(builder: &mut Builder<'_>, operation: &mut Operation, stopped: Stopped) {

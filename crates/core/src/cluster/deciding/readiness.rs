@@ -18,30 +18,7 @@ pub(super) fn advance(builder: &mut Builder<'_>, operation: &mut Operation, stop
     if !builder.intent.has_kubeconfig {
         return finish(builder, operation);
     }
-    let target = match builder.seen.target {
-        Target::NotRead => {
-            builder.because(Reason::NodesNotRead);
-            let first = operation.step == Step::Machines;
-            if first {
-                operation.enter(Step::Nodes, builder.now);
-                builder.wake_now();
-                show(builder, ReadyReason::WaitingForNodes);
-            }
-            return builder.wake_poll(builder.settings.node_poll, operation.step_since);
-        }
-        Target::Unreadable(message) => {
-            builder.because(Reason::CannotReach { message: message.clone() });
-            operation.enter(Step::Nodes, builder.now);
-            show(builder, ReadyReason::WaitingForNodes);
-            let (poll, since, now) =
-                (builder.settings.node_poll, operation.step_since, builder.now);
-            let message = format!("its API does not answer: {message}");
-            operation.failed(ErrorKind::Target, message, now, |_| poll.next(since, now));
-            return builder.wake_poll(poll, since);
-        }
-        Target::Read(target) => target,
-    };
-    operation.succeeded(ErrorKind::Target);
+    let Some(target) = read(builder, operation) else { return };
     replace_spot(builder, operation, target, stopped);
     if builder.intent.gates.nodes
         && let Err(why) = check_nodes(builder, operation, target, stopped)
@@ -62,6 +39,51 @@ pub(super) fn advance(builder: &mut Builder<'_>, operation: &mut Operation, stop
         return;
     }
     finish(builder, operation);
+}
+
+/// A resume whose machines were all spot, and are gone: the cluster makes others. Until its provider has one of them
+/// nothing runs, whatever the gates ask for.
+pub(super) fn await_replacements(
+    builder: &mut Builder<'_>,
+    operation: &mut Operation,
+    stopped: Stopped,
+) {
+    let Some(target) = read(builder, operation) else { return };
+    replace_spot(builder, operation, target, stopped);
+    operation.enter(Step::Nodes, builder.now);
+    show(builder, ReadyReason::WaitingForNodes);
+    builder.wake_poll(builder.settings.node_poll, operation.step_since);
+}
+
+/// What its API said. As long as it says nothing, it is waited for.
+fn read<'a>(builder: &mut Builder<'a>, operation: &mut Operation) -> Option<&'a ObservedTarget> {
+    match builder.seen.target {
+        Target::NotRead => {
+            builder.because(Reason::NodesNotRead);
+            if operation.step == Step::Machines {
+                operation.enter(Step::Nodes, builder.now);
+                builder.wake_now();
+                show(builder, ReadyReason::WaitingForNodes);
+            }
+            builder.wake_poll(builder.settings.node_poll, operation.step_since);
+            None
+        }
+        Target::Unreadable(message) => {
+            builder.because(Reason::CannotReach { message: message.clone() });
+            operation.enter(Step::Nodes, builder.now);
+            show(builder, ReadyReason::WaitingForNodes);
+            let (poll, since, now) =
+                (builder.settings.node_poll, operation.step_since, builder.now);
+            let message = format!("its API does not answer: {message}");
+            operation.failed(ErrorKind::Target, message, now, |_| poll.next(since, now));
+            builder.wake_poll(poll, since);
+            None
+        }
+        Target::Read(target) => {
+            operation.succeeded(ErrorKind::Target);
+            Some(target)
+        }
+    }
 }
 
 fn finish(builder: &mut Builder<'_>, operation: &mut Operation) {

@@ -7,10 +7,12 @@ use crate::cluster::machine::{MachineState, Stopped};
 use crate::cluster::message::messages;
 use crate::cluster::observed::{ObservedOperator, ObservedWorkloads};
 use crate::cluster::operation::{ErrorKind, Step};
-use crate::cluster::power::{Conditions, HibernatingReason, PowerState, ReadyReason, Wanted};
+use crate::cluster::power::{
+    ConditionStatus, Conditions, HibernatingReason, PowerState, ReadyReason, Wanted,
+};
 use crate::cluster::reason::Reason;
 use crate::cluster::spot::{MachinePhase, TargetMachine};
-use crate::cluster::test_cluster::{MINUTE, SECOND, TestCluster, says};
+use crate::cluster::test_cluster::{MINUTE, SECOND, TestCluster, Vm, says};
 use crate::known::Known;
 
 fn operator(degraded: bool) -> ObservedOperator {
@@ -308,6 +310,61 @@ fn spot_machines_that_were_ended_are_replaced_and_not_waited_for() {
     assert_eq!(cluster.power(), PowerState::Running);
     assert_eq!(cluster.replaced, ["machine-c"]);
     assert_eq!(cluster.starts[0].2, ["a", "b"]);
+}
+
+/// It hibernates, all its machines were spot machines, and its control plane is elsewhere.
+fn without_machines(change: impl FnOnce(&mut TestCluster)) -> TestCluster {
+    let cluster = TestCluster::hibernating_with(|cluster| {
+        cluster.api_is_elsewhere = true;
+        for vm in &mut cluster.vms {
+            vm.machine.spot = true;
+        }
+        cluster.target_machines = Known::Is(["a", "b", "c"].map(spot_machine).to_vec());
+        change(cluster);
+    });
+    assert_eq!(cluster.ended, ["a", "b", "c"]);
+    assert!(cluster.vms.is_empty() && cluster.replaced.is_empty());
+    cluster
+}
+
+#[test]
+fn a_cluster_of_spot_machines_alone_wakes_with_others() {
+    for nodes in [true, false] {
+        let mut cluster = without_machines(|cluster| cluster.intent.gates.nodes = nodes);
+        cluster.want(Wanted::Running);
+        cluster.advance(MINUTE * 10);
+        assert_eq!(cluster.replaced, ["machine-a", "machine-b", "machine-c"]);
+        assert_eq!(cluster.power(), PowerState::WaitingForNodes, "nothing runs yet");
+        assert_eq!(cluster.state.no_machines_found, ConditionStatus::True);
+        assert!(cluster.starts.is_empty());
+        for name in ["d", "e"] {
+            let mut vm = Vm::new(name, MachineState::Running);
+            vm.machine.spot = true;
+            cluster.vms.push(vm);
+        }
+        cluster.advance(MINUTE * 2);
+        assert_eq!(cluster.power(), PowerState::Running);
+        assert_eq!(cluster.state.no_machines_found, ConditionStatus::False);
+        assert_eq!(cluster.replaced.len(), 3);
+    }
+}
+
+#[test]
+fn machines_are_made_by_who_can_be_reached() {
+    let mut cluster = without_machines(|cluster| cluster.intent.has_kubeconfig = false);
+    cluster.want(Wanted::Running);
+    cluster.advance(MINUTE * 10);
+    assert!(cluster.replaced.is_empty() && cluster.power() != PowerState::Running);
+    let mut cluster = without_machines(|_| {});
+    cluster.api_fails = Some("no route".to_owned());
+    cluster.want(Wanted::Running);
+    cluster.advance(MINUTE * 10);
+    assert!(cluster.replaced.is_empty());
+    let said = messages(&cluster.state, Stopped::Kept, cluster.now).ready;
+    assert!(said.contains("no machines were found") && said.contains("no route"), "{said}");
+    cluster.api_fails = None;
+    cluster.advance(MINUTE);
+    assert_eq!(cluster.replaced.len(), 3);
 }
 
 #[test]
