@@ -24,7 +24,7 @@ pub fn messages(state: &ClusterState, stopped: Stopped, now: Timestamp) -> Messa
     let suffix = suffix(state, operation);
     Messages {
         hibernating: hibernating(conditions.hibernating, &waiting, &suffix),
-        ready: ready(conditions, &waiting, &suffix),
+        ready: ready(conditions, &waiting, &in_cluster(operation), &suffix),
     }
 }
 
@@ -52,7 +52,13 @@ fn hibernating(reason: HibernatingReason, waiting: &[String], suffix: &str) -> S
     }
 }
 
-fn ready(conditions: Conditions, waiting: &[String], suffix: &str) -> String {
+/// What is waited for in the cluster itself, as it follows a sentence.
+fn in_cluster(operation: Option<&Operation>) -> String {
+    let names = operation.and_then(|operation| operation.waits_for.as_deref());
+    names.map(|names| format!(": {names}")).unwrap_or_default()
+}
+
+fn ready(conditions: Conditions, waiting: &[String], in_cluster: &str, suffix: &str) -> String {
     match conditions.ready {
         ReadyReason::Initialized => "Condition initialized".to_owned(),
         ReadyReason::PowerStatePaused => "The power state is paused".to_owned(),
@@ -68,13 +74,13 @@ fn ready(conditions: Conditions, waiting: &[String], suffix: &str) -> String {
             format!("Waiting for machines to start (step 1 of 4): {}{suffix}", some_names(waiting))
         }
         ReadyReason::WaitingForNodes => {
-            format!("Waiting for nodes to be ready (step 2 of 4){suffix}")
+            format!("Waiting for nodes to be ready (step 2 of 4){in_cluster}{suffix}")
         }
         ReadyReason::PausingForClusterOperatorsToSettle => {
             format!("Pausing for operators to settle (step 3 of 4){suffix}")
         }
         ReadyReason::WaitingForClusterOperators => {
-            format!("Waiting for operators and workloads (step 4 of 4){suffix}")
+            format!("Waiting for operators and workloads (step 4 of 4){in_cluster}{suffix}")
         }
         ReadyReason::Running if conditions.hibernating == HibernatingReason::Unsupported => {
             "Assumed to be running: nobody can stop machines of this platform".to_owned()

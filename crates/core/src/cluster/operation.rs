@@ -9,6 +9,7 @@ use super::intent::OnDrift;
 use super::inventory::InventoryMachine;
 use super::machine::{MachineState, Standing, Stopped};
 use super::power::Direction;
+use super::reason::Reason;
 
 /// What an operation is called. Later ones are greater, even after the status was lost, so that whoever carries
 /// out calls can refuse those of an earlier one.
@@ -233,6 +234,9 @@ pub struct Operation {
     pub stale_nodes: Option<Vec<StaleNode>>,
     /// When the cluster was last asked to make other machines.
     pub replaced_at: Option<Timestamp>,
+    /// What it waits for in the cluster itself, in words: some of the nodes, operators or workloads of this step. Kept,
+    /// because the cluster is not read for every decision.
+    pub waits_for: Option<String>,
 }
 
 impl Operation {
@@ -250,7 +254,14 @@ impl Operation {
         if self.step != step {
             self.step = step;
             self.step_since = now;
+            self.waits_for = None;
         }
+    }
+
+    /// Waits in that step for what a reason names.
+    pub(super) fn wait_in(&mut self, step: Step, why: &Reason, now: Timestamp) {
+        self.enter(step, now);
+        self.waits_for = why.waited_for();
     }
 
     /// Writes an error down, unless the same was written down and is not to be tried again yet. `retry_at` tells
@@ -330,6 +341,7 @@ mod tests {
             last_error: None,
             stale_nodes: None,
             replaced_at: None,
+            waits_for: None,
         };
         let at = |second| Timestamp::from_second(second).unwrap();
         operation.failed(ErrorKind::List, "503".to_owned(), at(0), |_| at(10));

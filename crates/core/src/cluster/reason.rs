@@ -136,6 +136,16 @@ impl From<LadderReason> for Reason {
     }
 }
 
+impl Reason {
+    /// What is waited for, without saying that it is: names, or that there is nothing yet that has one.
+    pub(super) fn waited_for(&self) -> Option<String> {
+        if let Self::WaitsFor { names, .. } = self {
+            return Some(some_names(names));
+        }
+        (*self == Self::NoNodes).then(|| self.to_string())
+    }
+}
+
 /// Names in a sentence: not more than a reader takes in.
 pub(super) fn some_names(names: &[String]) -> String {
     let shown = names.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");

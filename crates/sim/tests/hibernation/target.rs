@@ -136,7 +136,7 @@ async fn a_node_that_has_not_beaten_since_the_resume_began_is_waited_for() {
     let waiting = stage.cluster("blue").await;
     assert_eq!(says(&waiting, "Ready").1, "WaitingForNodes");
     let message = condition(&waiting, "Ready").expect("a condition").message;
-    assert!(message.contains("step 2 of 4"), "{message}");
+    assert!(message.contains("step 2 of 4") && message.contains("node-0"), "{message}");
     set_ready(&stage, "node-0", false).await;
     beat(&stage, "node-0").await;
     stage.pass(2 * MINUTE).await;
@@ -165,6 +165,8 @@ async fn operators_settle_and_are_waited_for_unless_a_label_says_otherwise() {
     stage.pass(150 * SECOND).await;
     let waiting = stage.cluster("blue").await;
     assert_eq!(says(&waiting, "Ready").1, "WaitingForClusterOperators");
+    let message = condition(&waiting, "Ready").expect("a condition").message;
+    assert!(message.ends_with("(step 4 of 4): dns"), "{message}");
     set_degraded(&stage, false).await;
     stage.until("blue", MINUTE, "a cluster that runs", is_running).await;
 

@@ -120,6 +120,7 @@ fn write_operation(operation: &domain::Operation) -> OperationStatus {
         last_error,
         stale_nodes,
         replaced_at,
+        waits_for,
     } = operation;
     let stale_nodes = stale_nodes.as_ref().map(|nodes| {
         let nodes = nodes.iter().map(|node| StaleNodeStatus {
@@ -146,6 +147,7 @@ fn write_operation(operation: &domain::Operation) -> OperationStatus {
         }),
         stale_nodes,
         replaced_at: written(*replaced_at),
+        waits_for: waits_for.as_deref().map(truncated),
     }
 }
 
@@ -173,6 +175,7 @@ fn read_operation(wire: &OperationStatus) -> Option<domain::Operation> {
         last_error: wire.last_error.as_ref().and_then(read_last_error),
         stale_nodes,
         replaced_at: read(wire.replaced_at.as_ref()),
+        waits_for: wire.waits_for.clone(),
     })
 }
 

@@ -124,6 +124,7 @@ fn operation(lines: &mut StatusLines<'_>) {
         ("tried again at ", lines.text("/operation/lastError/retryAt")),
     ];
     lines.parts("error", &error);
+    lines.text_field("waits for", "/operation/waitsFor");
     let mut waiting = lines.list("/operation/machines").filter(|machine| is_waited_for(machine));
     let told: Vec<_> = waiting.by_ref().take(MAX_MACHINES).collect();
     for machine in told {
@@ -223,6 +224,17 @@ mod tests {
             assert!(told.contains(words), "{words:?} is not in\n{told}");
         }
         assert!(!told.contains("worker-0, "), "it has stopped: {told}");
+    }
+
+    #[test]
+    fn a_resume_says_what_it_waits_for_in_the_cluster() {
+        let mut status = json!({"operation": {
+            "direction": "Resume", "step": "ClusterOperators", "attempt": 1, "waitsFor": "dns, network",
+        }});
+        let waiting = told(&status);
+        assert!(waiting.ends_with("waits for  dns, network"), "{waiting}");
+        status["operation"]["step"] = json!("Done");
+        assert!(!told(&status).contains("dns"), "nothing is waited for any more");
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(super) fn advance(builder: &mut Builder<'_>, operation: &mut Operation, stop
     if builder.intent.gates.nodes
         && let Err(why) = check_nodes(builder, operation, target, stopped)
     {
+        operation.wait_in(Step::Nodes, &why, builder.now);
         builder.because(why);
-        operation.enter(Step::Nodes, builder.now);
         show(builder, ReadyReason::WaitingForNodes);
         let replaced =
             operation.replaced_at.map(|at| saturating_add(at, builder.settings.replacement_wait));
@@ -50,7 +50,7 @@ pub(super) fn await_replacements(
 ) {
     let Some(target) = read(builder, operation) else { return };
     replace_spot(builder, operation, target, stopped);
-    operation.enter(Step::Nodes, builder.now);
+    operation.wait_in(Step::Nodes, &Reason::NoMachinesFound, builder.now);
     show(builder, ReadyReason::WaitingForNodes);
     builder.wake_poll(builder.settings.node_poll, operation.step_since);
 }
@@ -69,8 +69,9 @@ fn read<'a>(builder: &mut Builder<'a>, operation: &mut Operation) -> Option<&'a 
             None
         }
         Target::Unreadable(message) => {
-            builder.because(Reason::CannotReach { message: message.clone() });
-            operation.enter(Step::Nodes, builder.now);
+            let why = Reason::CannotReach { message: message.clone() };
+            operation.wait_in(Step::Nodes, &why, builder.now);
+            builder.because(why);
             show(builder, ReadyReason::WaitingForNodes);
             let (poll, since, now) =
                 (builder.settings.node_poll, operation.step_since, builder.now);
@@ -200,8 +201,9 @@ fn are_operators_ready(
     if names.is_empty() {
         return true;
     }
-    operation.enter(Step::ClusterOperators, now);
-    builder.because(Reason::WaitsFor { step: Step::ClusterOperators, names });
+    let why = Reason::WaitsFor { step: Step::ClusterOperators, names };
+    operation.wait_in(Step::ClusterOperators, &why, now);
+    builder.because(why);
     show(builder, ReadyReason::WaitingForClusterOperators);
     builder.wake_poll(builder.settings.operator_poll, operation.step_since);
     false
@@ -226,8 +228,9 @@ fn are_workloads_ready(
         return true;
     }
     names.sort();
-    operation.enter(Step::Workloads, builder.now);
-    builder.because(Reason::WaitsFor { step: Step::Workloads, names });
+    let why = Reason::WaitsFor { step: Step::Workloads, names };
+    operation.wait_in(Step::Workloads, &why, builder.now);
+    builder.because(why);
     show(builder, ReadyReason::WaitingForClusterOperators);
     builder.wake_poll(builder.settings.operator_poll, operation.step_since);
     false

@@ -210,6 +210,7 @@ fn new_operation(builder: &Builder<'_>, direction: Direction, trigger: Trigger) 
         last_error: None,
         stale_nodes: None,
         replaced_at: None,
+        waits_for: None,
     };
     if builder.reports(&operation) {
         operation.deadline = None;

@@ -114,21 +114,25 @@ fn operation() -> impl Strategy<Value = Operation> {
     let times = (time(), maybe(), time(), maybe());
     let stale = (id(), maybe()).prop_map(|(name, heartbeat)| StaleNode { name, heartbeat });
     let stale = option::of(vec(stale, 0..3));
-    let rest = (vec(progress(), 0..4), option::of(last_error()), stale);
+    let waits = (stale, option::of(text()));
+    let rest = (vec(progress(), 0..4), option::of(last_error()), waits);
     (which, times, select(Step::ALL.to_vec()), any::<u32>(), rest).prop_map(
-        |(which, times, step, attempt, (machines, last_error, stale_nodes))| Operation {
-            id: OperationId(which.0),
-            direction: which.1,
-            trigger: which.2,
-            started_at: times.0,
-            deadline: times.1,
-            step,
-            step_since: times.2,
-            attempt,
-            machines,
-            last_error,
-            stale_nodes,
-            replaced_at: times.3,
+        |(which, times, step, attempt, (machines, last_error, (stale_nodes, waits_for)))| {
+            Operation {
+                id: OperationId(which.0),
+                direction: which.1,
+                trigger: which.2,
+                started_at: times.0,
+                deadline: times.1,
+                step,
+                step_since: times.2,
+                attempt,
+                machines,
+                last_error,
+                stale_nodes,
+                replaced_at: times.3,
+                waits_for,
+            }
         },
     )
 }

@@ -133,6 +133,13 @@ fn a_node_that_is_not_ready_is_waited_for() {
     );
     let wake = decision.wake.at().unwrap();
     assert_eq!(wake.duration_since(cluster.now), SECOND * 30);
+    let said = messages(&cluster.state, Stopped::Kept, cluster.now).ready;
+    assert_eq!(said, "Waiting for nodes to be ready (step 2 of 4): node-b");
+    // Its name stays between two looks at the nodes.
+    let writes = cluster.state_writes;
+    cluster.advance(MINUTE * 5);
+    assert_eq!(cluster.state_writes, writes);
+    assert_eq!(messages(&cluster.state, Stopped::Kept, cluster.now).ready, said);
 }
 
 // case: cluster S32
@@ -203,6 +210,8 @@ fn operators_have_to_be_well_once_they_have_settled() {
     assert_eq!(cluster.power(), PowerState::WaitingForClusterOperators);
     let wake = cluster.settle().wake.at().unwrap();
     assert_eq!(wake.duration_since(cluster.now), SECOND * 30);
+    let said = messages(&cluster.state, Stopped::Kept, cluster.now).ready;
+    assert_eq!(said, "Waiting for operators and workloads (step 4 of 4): dns");
     cluster.operators = Known::Is(vec![operator(false)]);
     let settled_at = cluster.now;
     cluster.advance(SECOND * 30);
@@ -259,6 +268,8 @@ fn a_cluster_without_nodes_is_not_ready() {
     cluster.advance(MINUTE * 5);
     assert_eq!(cluster.power(), PowerState::WaitingForNodes);
     assert!(says(&cluster.settle(), |why| *why == Reason::NoNodes));
+    let said = messages(&cluster.state, Stopped::Kept, cluster.now).ready;
+    assert!(said.ends_with("(step 2 of 4): it has no nodes yet"), "{said}");
 }
 
 // case: cluster S42
@@ -287,11 +298,15 @@ fn without_a_kubeconfig_machines_that_run_are_enough() {
 fn workloads_are_waited_for_where_they_are_asked_for() {
     let mut cluster = resuming(|cluster| {
         cluster.intent.gates.workloads = vec!["app=dns".to_owned()];
-        let unready = Known::Is(vec!["kube-system/dns".to_owned()]);
+        let unready = (0..12).map(|index| format!("kube-system/dns-{index:02}"));
+        let unready = Known::Is(unready.collect());
         cluster.workloads = vec![ObservedWorkloads { selector: "app=dns".to_owned(), unready }];
     });
     cluster.advance(MINUTE * 6);
     assert_eq!(cluster.step(), Step::Workloads);
+    let said = messages(&cluster.state, Stopped::Kept, cluster.now).ready;
+    assert!(said.contains(": kube-system/dns-00, "), "{said}");
+    assert!(said.ends_with("kube-system/dns-09 and 2 more"), "{said}");
     assert_eq!(cluster.power(), PowerState::WaitingForClusterOperators);
     cluster.workloads[0].unready = Known::Is(Vec::new());
     cluster.advance(MINUTE);
