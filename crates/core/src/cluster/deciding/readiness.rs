@@ -19,7 +19,9 @@ pub(super) fn advance(builder: &mut Builder<'_>, operation: &mut Operation, stop
         return finish(builder, operation);
     }
     let Some(target) = read(builder, operation) else { return };
+    let was_asked = operation.replaced_at.is_some();
     replace_spot(builder, operation, target, stopped);
+    let is_asked_now = operation.replaced_at.is_some() && !was_asked;
     if builder.intent.gates.nodes
         && let Err(why) = check_nodes(builder, operation, target, stopped)
     {
@@ -37,6 +39,12 @@ pub(super) fn advance(builder: &mut Builder<'_>, operation: &mut Operation, stop
         || !are_workloads_ready(builder, operation, target)
     {
         return;
+    }
+    if is_asked_now {
+        // That machines are made anew shows when the cluster is read again, and who has settled does not ask again.
+        operation.enter(Step::Nodes, builder.now);
+        show(builder, ReadyReason::WaitingForNodes);
+        return builder.wake_poll(builder.settings.node_poll, operation.step_since);
     }
     finish(builder, operation);
 }

@@ -2,6 +2,7 @@
 
 use crate::cluster::call::{CallFailure, ErrorClass};
 use crate::cluster::csr::{CertificateRequest, Csr, Usage};
+use crate::cluster::effect::Effect;
 use crate::cluster::intent::OnDrift;
 use crate::cluster::machine::{MachineState, Stopped};
 use crate::cluster::message::messages;
@@ -325,6 +326,32 @@ fn spot_machines_that_were_ended_are_replaced_and_not_waited_for() {
     assert_eq!(cluster.power(), PowerState::Running);
     assert_eq!(cluster.replaced, ["machine-c"]);
     assert_eq!(cluster.starts[0].2, ["a", "b"]);
+}
+
+#[test]
+fn a_resume_that_is_killed_before_it_asked_for_machines_asks_again() {
+    let mut cluster = TestCluster::hibernating_with(|cluster| {
+        cluster.intent.gates.nodes = false;
+        cluster.vm("c").machine.spot = true;
+        cluster.target_machines = Known::Is(vec![spot_machine("c")]);
+    });
+    cluster.want(Wanted::Running);
+    let mut is_decided = false;
+    for _ in 0..300 {
+        let decision = cluster.decision();
+        cluster.store(&decision);
+        is_decided = decision.effects.iter().any(|one| matches!(one, Effect::Replace { .. }));
+        if is_decided {
+            break;
+        }
+        cluster.carry_out(&decision.effects);
+        cluster.sleep(SECOND);
+    }
+    assert!(is_decided && cluster.replaced.is_empty());
+    assert_eq!(cluster.power(), PowerState::WaitingForNodes);
+    cluster.advance(MINUTE);
+    assert_eq!(cluster.power(), PowerState::Running);
+    assert_eq!(cluster.replaced, ["machine-c"]);
 }
 
 /// It hibernates, all its machines were spot machines, and its control plane is elsewhere.
