@@ -12,7 +12,7 @@ use sojourn_api::cluster::name::{FINALIZER, INFRA_ID};
 use crate::fixture::{MINUTE, NAMESPACE, SECOND, Stage, is_running};
 
 /// Machines as Pods.
-async fn with_pods(stage: &mut Stage, name: &str, spec: serde_json::Value) {
+pub(crate) async fn with_pods(stage: &mut Stage, name: &str, spec: serde_json::Value) {
     for number in 0..2 {
         let pod = json!({
             "metadata": {"name": format!("{name}-{number}"), "labels": {INFRA_ID: name}},
@@ -31,7 +31,8 @@ fn pods(stage: &Stage) -> Api<Pod> {
     Api::namespaced(stage.client.clone(), NAMESPACE)
 }
 
-async fn numbers(stage: &Stage, name: &str) -> Vec<String> {
+/// The number that each Pod of a cluster was made with.
+pub(crate) async fn numbers(stage: &Stage, name: &str) -> Vec<String> {
     let params = ListParams::default().labels(&format!("{INFRA_ID}={name}"));
     let pods = pods(stage).list(&params).await.expect("people's requests work");
     let number = |pod: Pod| {
@@ -41,7 +42,8 @@ async fn numbers(stage: &Stage, name: &str) -> Vec<String> {
     pods.items.into_iter().filter_map(number).collect()
 }
 
-async fn records(stage: &Stage) -> usize {
+/// How many Pods are on record.
+pub(crate) async fn records(stage: &Stage) -> usize {
     let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let params = ListParams::default().labels("cluster.sojourn.dev/record=pod");
     secrets.list(&params).await.expect("people's requests work").items.len()

@@ -540,22 +540,12 @@ impl Stage {
     }
 
     pub(crate) fn put_machine(&self, name: &str, id: &str, state: MachineState, spot: bool) {
-        let (id, addresses) = (id.to_owned(), Vec::new());
-        let machine = ActuatedMachine { id, state, spot, node_name: None, addresses };
-        self.fake.put(name, machine);
+        put(&self.fake, name, id, state, spot);
     }
 
     /// Every machine of a cluster, as it really is.
     pub(crate) async fn machines(&self, name: &str) -> BTreeMap<String, MachineState> {
-        let cluster = Cluster {
-            key: sojourn_core::key::Key::new(NAMESPACE, name),
-            infra_id: name.to_owned(),
-            platform: Platform { name: "fake".to_owned(), config: Value::Null },
-            account: Account::default(),
-        };
-        // Whatever the script says of requests that fail, this is no request.
-        let listed = self.fake.list(&cluster).await.expect("a list");
-        listed.into_iter().map(|machine| (machine.id, machine.state)).collect()
+        found(&self.fake, name).await
     }
 
     /// Changes a cluster as people do.
@@ -590,6 +580,26 @@ impl Stage {
         let those = all.items.into_iter().filter(|one| one.reason.as_deref() == Some(reason));
         those.map(|event| event.message.unwrap_or_default()).collect()
     }
+}
+
+/// Puts a machine of a cluster at the provider.
+pub(crate) fn put(fake: &Fake, name: &str, id: &str, state: MachineState, spot: bool) {
+    let (id, addresses) = (id.to_owned(), Vec::new());
+    let machine = ActuatedMachine { id, state, spot, node_name: None, addresses };
+    fake.put(name, machine);
+}
+
+/// Every machine of a cluster that the provider has.
+pub(crate) async fn found(fake: &Fake, name: &str) -> BTreeMap<String, MachineState> {
+    let cluster = Cluster {
+        key: sojourn_core::key::Key::new(NAMESPACE, name),
+        infra_id: name.to_owned(),
+        platform: Platform { name: "fake".to_owned(), config: Value::Null },
+        account: Account::default(),
+    };
+    // Whatever the script says of requests that fail, this is no request.
+    let listed = fake.list(&cluster).await.expect("a list");
+    listed.into_iter().map(|machine| (machine.id, machine.state)).collect()
 }
 
 pub(crate) fn machine(number: usize) -> String {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use sojourn_api::cluster::name::{INFRA_DISABLED, POWERSTATE_PAUSE};
-use sojourn_api::cluster::status::{PowerState, Trigger};
+use sojourn_api::cluster::status::{Action, PowerState, Trigger};
 use sojourn_core::cluster::MachineState;
 use sojourn_drivers::actuator::fake::{Operation, Script};
 
@@ -103,6 +103,29 @@ async fn machines_that_somebody_else_moves_may_only_be_reported() {
     assert!(!is_running(&cluster));
     let message = condition(&cluster, "Ready").expect("a condition").message;
     assert!(message.contains(&machine(1)), "{message}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_only_reported_is_looked_at_seldom_and_its_timer_runs_on() {
+    let mut stage = Stage::new().await;
+    stage.make("blue", 2, json!({"onDrift": "Report", "hibernateAfter": "3h"})).await;
+    stage.pass(15 * MINUTE).await;
+    let since = status(&stage.cluster("blue").await).running_since;
+    stage.put("blue", &machine(1), MachineState::Stopped);
+    stage.pass(MINUTE).await;
+    assert!(!is_running(&stage.cluster("blue").await));
+    let before = count(&stage, Operation::List);
+    stage.pass(HOUR).await;
+    let listed = count(&stage, Operation::List) - before;
+    assert!((5..=7).contains(&listed), "{listed} lists within an hour");
+    let reported = stage.cluster("blue").await;
+    assert_eq!(status(&reported).running_since, since);
+    assert_eq!(status(&reported).next.expect("something comes").action, Some(Action::Hibernate));
+    stage.pass(HOUR).await;
+    let asleep = stage.until_hibernating("blue").await;
+    let trigger = status(&asleep).operation.expect("an operation").trigger;
+    assert_eq!(trigger, Some(Trigger::Timer));
+    assert_eq!(count(&stage, Operation::Start), 0);
 }
 
 // case: cluster S09

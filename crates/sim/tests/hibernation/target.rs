@@ -1,16 +1,20 @@
 //! A cluster with an API of its own: it runs when its nodes beat again and its operators have settled.
 
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Secret};
-use kube::Api;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 use sojourn_api::cluster::name::RESUME_SKIPS_CLUSTER_OPERATORS;
 use sojourn_core::cluster::MachineState;
+use sojourn_drivers::actuator::fake::Fake;
 use sojourn_operator::clock::Clock as _;
+use tokio::task::JoinSet;
 
 use crate::fixture::{
-    HOUR, MINUTE, NAMESPACE, SECOND, Stage, condition, install, is_running, make_namespace, says,
+    HOUR, MINUTE, NAMESPACE, SECOND, Stage, condition, found, install, is_running, make_namespace,
+    put, says,
 };
 
 const KUBECONFIG: &str = "apiVersion: v1
@@ -61,8 +65,12 @@ async fn set_ready(stage: &Stage, name: &str, ready: bool) {
 
 /// The kubelet of a node says that it lives.
 async fn beat(stage: &Stage, name: &str) {
-    let leases: Api<Lease> = Api::namespaced(stage.target.clone(), "kube-node-lease");
-    let now = format!("{:.6}", stage.clock.now());
+    beat_at(&stage.target, name, stage.clock.now()).await;
+}
+
+async fn beat_at(target: &Client, name: &str, now: Timestamp) {
+    let leases: Api<Lease> = Api::namespaced(target.clone(), "kube-node-lease");
+    let now = format!("{now:.6}");
     let patch = Patch::Merge(json!({"spec": {"renewTime": now}}));
     leases.patch(name, &PatchParams::default(), &patch).await.expect("it is there");
 }
@@ -262,6 +270,64 @@ async fn make_machine(machines: &Api<DynamicObject>, name: &str, id: &str, spot:
     machines.create(&PostParams::default(), &machine).await.expect("it is made");
     let patch = Patch::Merge(json!({"status": {"phase": "Running"}}));
     machines.patch_status(name, &PatchParams::default(), &patch).await.expect("it is there");
+}
+
+/// A worker and a spot machine with Machines, which the cluster's own controllers look after, and a node that says that
+/// it lives while the worker runs.
+pub(crate) struct SpotCluster {
+    machines: Api<DynamicObject>,
+    _controllers: JoinSet<()>,
+}
+
+impl SpotCluster {
+    pub(crate) async fn new(stage: &Stage) -> Self {
+        let machines = install_machines(stage).await;
+        for (name, id, spot) in [("worker", "m-0", false), ("spot-1", "m-1", true)] {
+            make_machine(&machines, name, id, spot).await;
+            stage.put_machine("blue", id, MachineState::Running, spot);
+        }
+        make_node(stage, "node-0").await;
+        let mut controllers = JoinSet::new();
+        let (fake, target, clock) = (stage.fake.clone(), stage.target.clone(), stage.clock.clone());
+        let kept = machines.clone();
+        controllers.spawn(async move {
+            let mut made = 1;
+            loop {
+                made += replace_deleted(&kept, &fake, made).await;
+                if found(&fake, "blue").await.get("m-0") == Some(&MachineState::Running) {
+                    beat_at(&target, "node-0", clock.now()).await;
+                }
+                tokio::time::sleep(5 * SECOND).await;
+            }
+        });
+        create_with_kubeconfig(stage, json!({})).await;
+        Self { machines, _controllers: controllers }
+    }
+
+    /// The names of its Machines.
+    pub(crate) async fn names(&self) -> Vec<String> {
+        let all = self.machines.list(&ListParams::default()).await.expect("a list");
+        let mut names: Vec<_> = all.into_iter().map(|one| one.name_any()).collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+/// A Machine that is deleted goes, and another comes, with a machine of its own. How many did.
+async fn replace_deleted(machines: &Api<DynamicObject>, fake: &Fake, made: usize) -> usize {
+    let all = machines.list(&ListParams::default()).await.expect("a list");
+    let deleted = all.into_iter().filter(|one| one.metadata.deletion_timestamp.is_some());
+    let mut count = 0;
+    for gone in deleted {
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let patched = machines.patch(&gone.name_any(), &PatchParams::default(), &patch).await;
+        patched.expect("it is there");
+        count += 1;
+        let (name, id) = (format!("spot-{}", made + count), format!("m-{}", made + count));
+        make_machine(machines, &name, &id, true).await;
+        put(fake, "blue", &id, MachineState::Running, true);
+    }
+    count
 }
 
 // case: cluster W11
