@@ -42,6 +42,7 @@ use tower::util::BoxCloneService;
 
 use self::lookup::Lookup;
 use self::rule::{FamilyRules, RegisteredRule};
+use crate::cluster::actuators::Actuators;
 
 /// What refusals are signed with.
 pub const NAME: &str = shared::ADMISSION;
@@ -62,6 +63,8 @@ const FAMILIES: &[FamilyRules] = &[
 pub struct Setup {
     /// Who makes machines, beside `pod`, which is always there.
     pub providers: Providers,
+    /// Who stops and starts machines of clusters, beside `pod`, which is always there.
+    pub actuators: Actuators,
 }
 
 /// The rules of the installation and of every family.

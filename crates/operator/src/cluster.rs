@@ -56,6 +56,7 @@ use self::metrics::ClusterMetrics;
 use self::notice::ClusterChannels;
 use self::pod::{PodActuator, RecordSeal};
 use self::reconcile::Clusters;
+pub(crate) use self::snapshot::platform_of;
 use self::target::Targets;
 use crate::clock::Clock;
 use crate::configuration::Configuration;

@@ -96,7 +96,7 @@ pub(crate) const fn watch_settings(long_watches: bool) -> WatchSettings {
 }
 
 async fn open_engine(rng: &Rng, providers: admission::Providers) -> (Engine, Admission) {
-    let admission = Admission::new(&admission::Setup { providers });
+    let admission = Admission::new(&admission::Setup { providers, ..admission::Setup::default() });
     let scope = HookScope { groups: admission.groups(), resources: admission.resources() };
     let hook = Hook::new(admission::NAME, scope, admission.service());
     let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };

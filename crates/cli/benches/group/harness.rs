@@ -45,7 +45,10 @@ impl Harness {
     pub(crate) async fn open(home: &Home, fake: &Arc<Fake>) -> Result<Self> {
         let started = Instant::now();
         let providers = Providers::default().with(fake.clone());
-        let admission = Admission::new(&admission::Setup { providers: providers.for_admission() });
+        let admission = Admission::new(&admission::Setup {
+            providers: providers.for_admission(),
+            ..admission::Setup::default()
+        });
         let scope = HookScope { groups: admission.groups(), resources: admission.resources() };
         let hook = Hook::new(admission::NAME, scope, admission.service());
         let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };

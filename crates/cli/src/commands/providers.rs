@@ -52,7 +52,8 @@ impl ProviderPrograms {
 
     /// What admission knows of them.
     pub(super) fn admission(&self) -> admission::Setup {
-        admission::Setup { providers: self.machines.providers.for_admission() }
+        let MachineDrivers { providers, actuators } = &self.machines;
+        admission::Setup { providers: providers.for_admission(), actuators: actuators.clone() }
     }
 
     /// Ends the programs.

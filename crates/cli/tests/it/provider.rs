@@ -77,6 +77,14 @@ fn group(name: &str, config: &Value) -> Value {
     })
 }
 
+fn cluster(name: &str, exec: &Value) -> Value {
+    json!({
+        "apiVersion": "cluster.sojourn.dev/v1alpha1", "kind": "ClusterDeployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"infraID": name, "platform": {"exec": exec}},
+    })
+}
+
 #[tokio::test]
 async fn machines_of_a_program_live_as_their_group_does_and_the_program_as_its_server() {
     let Some(folder) = with_example() else { return };
@@ -117,6 +125,13 @@ async fn machines_of_a_program_live_as_their_group_does_and_the_program_as_its_s
     let nobody = json!({"name": "nobody", "config": {}});
     let refused = stage.try_apply(group("bad", &nobody)).await.expect_err("there is no such one");
     assert!(refused.contains("there is no program nobody; there is folder"), "{refused}");
+    for (exec, words) in [
+        (json!({"name": "nobody"}), "spec.platform.exec.name: there is no program nobody"),
+        (json!({"name": "folder"}), "spec.platform.exec.config.folder: it is needed"),
+    ] {
+        let refused = stage.try_apply(cluster("bad", &exec)).await.expect_err("nobody can");
+        assert!(refused.contains(words), "{refused}");
+    }
 
     let groups: Api<InstanceGroup> = Api::namespaced(stage.client.clone(), "default");
     groups.delete("blue", &DeleteParams::default()).await.expect("it is deleted");

@@ -1,5 +1,5 @@
-//! What is refused of clusters, where a schema cannot tell: what cannot be changed, who names Secrets and Pods, and
-//! who asks.
+//! What is refused of clusters, where a schema cannot tell: what cannot be changed, who names Secrets and Pods, what
+//! no program takes, and who asks.
 //!
 //! A power state is written by whoever may write the cluster: what its machines are was asked about when it was
 //! written, once.
@@ -21,17 +21,22 @@ use super::refusal::{hold_permission, invalid, review_held};
 use super::request::{changed_marks, removes_finalizer, typed};
 use super::rule::{RegisteredRule, Rule};
 use super::webhook::expression;
+use crate::cluster::actuators::Actuators;
+use crate::cluster::platform_of;
 
 /// Annotations that take a cluster out of its owner's hands. Those that pause its power state alone are its owner's.
 const HOLD_ANNOTATIONS: [&str; 2] = [PAUSED, OBSERVE];
 const POD_PATH: &str = "spec.platform.pod";
+const EXEC_PATH: &str = "spec.platform.exec";
 
-pub(super) fn rules(_: &Setup) -> Vec<RegisteredRule> {
-    vec![RegisteredRule::new(ClusterRule)]
+pub(super) fn rules(setup: &Setup) -> Vec<RegisteredRule> {
+    vec![RegisteredRule::new(ClusterRule { actuators: setup.actuators.clone() })]
 }
 
-#[derive(Debug)]
-pub(in crate::admission) struct ClusterRule;
+#[derive(Debug, Default)]
+pub(in crate::admission) struct ClusterRule {
+    pub(in crate::admission) actuators: Actuators,
+}
 
 /// What must be known before a request can be reviewed.
 #[derive(Debug, Default)]
@@ -93,6 +98,24 @@ fn problems(new: &ClusterDeployment, old: Option<&ClusterDeployment>) -> Vec<Pro
     problems
 }
 
+/// What the program that a new cluster names says of it. A program may be another later, and what its cluster is
+/// cannot be changed, so nobody is kept from changing the rest.
+fn program_problems(
+    actuators: &Actuators,
+    new: &ClusterDeployment,
+    old: Option<&DynamicObject>,
+) -> Vec<Problem> {
+    if old.is_some() || new.spec.platform.exec.is_none() {
+        return Vec::new();
+    }
+    let problems = actuators.check(&platform_of(&new.spec.platform)).into_iter();
+    let problem = |words: String| match words.split_once(": ") {
+        Some((path, message)) => Problem::new(path, message),
+        None => Problem::new("", words),
+    };
+    problems.map(|words| problem(words).beneath(EXEC_PATH)).collect()
+}
+
 impl Rule for ClusterRule {
     type Needs = ClusterNeeds;
     type Answers = ClusterAnswers;
@@ -140,6 +163,10 @@ impl Rule for ClusterRule {
         let references = references(request, &new, old.as_ref());
         if let Some(refused) = review_references(request, &references, &answers.permitted) {
             return refused;
+        }
+        let problems = program_problems(&self.actuators, &new, request.old_object.as_ref());
+        if !problems.is_empty() {
+            return invalid(request, &problems);
         }
         review_held(request, &held_paths(request), answers.hold.as_ref())
     }

@@ -11,18 +11,22 @@ use futures::FutureExt as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use jiff::SignedDuration;
 use sojourn_core::cluster::{
-    self as decision, CallFailure, ErrorClass, InventoryMachine, Listing, ObservedMachine,
+    self as decision, CallFailure, ErrorClass, InventoryMachine, Listing, ObservedMachine, Stopped,
 };
 use sojourn_core::known::Known;
 use sojourn_drivers::actuator::{
     Action, ActuatedMachine, Actuator, ActuatorChange, ActuatorError, Cluster, Platform,
 };
+use sojourn_drivers::exec;
 
 use super::words;
 
 /// Whoever has not answered by then is not waited for, unless it is said otherwise. It is shorter than a call may take
 /// to show (`core::cluster::Settings::call_visibility`).
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Without a folder of programs nobody stops and starts what programs stop and start elsewhere.
+const NO_PROGRAMS: &str =
+    "name: no program is run here; --providers names the folder that has them";
 /// A cluster with more machines is none: every one of them is in its status.
 pub const MAX_MACHINES: usize = 2000;
 
@@ -64,18 +68,38 @@ impl Actuators {
         self.by_name.get(&*platform.name).filter(|actuator| actuator.can_handle(platform))
     }
 
-    /// What a decision has to know of a platform.
+    /// What a decision has to know of a platform. That its actuator is away, or refuses its config by now, is an
+    /// outage: its machines are off or on as before, and may not be taken for ones that nobody stops.
     pub fn platform(&self, platform: &Platform) -> decision::Platform {
-        match self.find(platform) {
-            Some(actuator) => decision::Platform::Actuated(actuator.stopped()),
-            None => decision::Platform::Unsupported,
+        if self.find(platform).is_none() && self.check(platform).is_empty() {
+            return decision::Platform::Unsupported;
+        }
+        let actuator = self.by_name.get(&*platform.name);
+        decision::Platform::Actuated(actuator.map_or(Stopped::Kept, |one| one.stopped()))
+    }
+
+    /// Why nobody can stop and start machines of such a platform at the moment, each in a sentence with its path. A
+    /// platform that nobody ever handles is not wrong.
+    pub fn check(&self, platform: &Platform) -> Vec<String> {
+        match self.by_name.get(&*platform.name) {
+            Some(actuator) => actuator.check(&platform.config),
+            None if platform.name == exec::NAME => vec![NO_PROGRAMS.to_owned()],
+            None => Vec::new(),
         }
     }
 
-    /// What is wrong with a platform's config as far as its actuator can tell. A platform that nobody handles is not
-    /// wrong.
-    pub fn check(&self, platform: &Platform) -> Vec<String> {
-        self.by_name.get(&*platform.name).map_or_else(Vec::new, |one| one.check(&platform.config))
+    /// The one for a call, or why there is none.
+    fn find_for(&self, cluster: &Cluster) -> Result<&Arc<dyn Actuator>, CallFailure> {
+        let platform = &cluster.platform;
+        self.find(platform).ok_or_else(|| {
+            let problems = self.check(platform);
+            let message = if problems.is_empty() {
+                format!("nobody here handles the platform {}", platform.name)
+            } else {
+                problems.join("; ")
+            };
+            CallFailure::new(ErrorClass::Refused, words(&message))
+        })
     }
 
     /// Where a person finds what is on record of a cluster's machines, if anything is ever.
@@ -86,8 +110,9 @@ impl Actuators {
     /// The machines of a cluster. What could not be listed as a whole is a failure: that there are none is only said
     /// by a complete list.
     pub async fn list(&self, cluster: &Cluster) -> Listing {
-        let Some(actuator) = self.find(&cluster.platform) else {
-            return Listing::Failed(nobody(cluster));
+        let actuator = match self.find_for(cluster) {
+            Ok(actuator) => actuator,
+            Err(failure) => return Listing::Failed(failure),
         };
         match self.answer(actuator.list(cluster)).await {
             Ok(machines) => observed(machines),
@@ -110,7 +135,7 @@ impl Actuators {
 
     /// Removes what is on record of a cluster's machines.
     pub async fn remove_records(&self, cluster: &Cluster) -> Result<(), CallFailure> {
-        let actuator = self.find(&cluster.platform).ok_or_else(|| nobody(cluster))?;
+        let actuator = self.find_for(cluster)?;
         self.answer(actuator.remove_records(cluster)).await
     }
 
@@ -141,7 +166,7 @@ impl Actuators {
         action: Action,
         machines: &[String],
     ) -> Result<(), CallFailure> {
-        let actuator = self.find(&cluster.platform).ok_or_else(|| nobody(cluster))?;
+        let actuator = self.find_for(cluster)?;
         match machines {
             [] => Ok(()),
             [machine] => self.answer(actuator.act(cluster, action, machine)).await,
@@ -174,11 +199,6 @@ impl Actuators {
             }
         }
     }
-}
-
-fn nobody(cluster: &Cluster) -> CallFailure {
-    let message = format!("nobody here handles the platform {}", words(&cluster.platform.name));
-    CallFailure::new(ErrorClass::Refused, message)
 }
 
 /// Why something failed, in the words of a decision. What is not known to have failed is tried again, as what did.

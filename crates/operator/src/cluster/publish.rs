@@ -19,6 +19,8 @@ use crate::frame::RequestError;
 use crate::frame::write::ObjectVersion;
 
 const WHAT: &str = "write the status of a ClusterDeployment";
+/// The reason of a cluster whose machines somebody is to stop and start who is away, or refuses to.
+pub(super) const ACTUATOR_UNAVAILABLE: &str = "ActuatorUnavailable";
 
 impl Family {
     pub(super) async fn publish_cluster(
@@ -84,13 +86,18 @@ impl Family {
 
     fn accepted(&self, snapshot: &ClusterSnapshot) -> DesiredCondition {
         let configuration = self.config.problem().or_else(|| self.drivers.problem());
-        match (&snapshot.wanted, configuration) {
-            (Err(problem), _) => desired(ACCEPTED, false, "Invalid", problem),
-            (Ok(_), Some(problem)) => {
+        match (&snapshot.wanted, &snapshot.outage, configuration) {
+            (Err(problem), _, _) => desired(ACCEPTED, false, "Invalid", problem),
+            (Ok(_), Some(problem), _) => {
+                let message =
+                    format!("nobody can stop or start its machines at the moment: {problem}");
+                desired(ACCEPTED, false, ACTUATOR_UNAVAILABLE, message)
+            }
+            (Ok(_), None, Some(problem)) => {
                 let message = format!("the last good configuration is in force: {problem}");
                 desired(ACCEPTED, false, "ConfigurationInvalid", message)
             }
-            (Ok(_), None) => desired(ACCEPTED, true, "Valid", ""),
+            (Ok(_), None, None) => desired(ACCEPTED, true, "Valid", ""),
         }
     }
 

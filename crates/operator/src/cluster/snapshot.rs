@@ -15,6 +15,7 @@ use sojourn_drivers::actuator::Platform;
 
 use super::actuators::Actuators;
 use super::caches::ClusterCaches;
+use super::words;
 use crate::frame::Read;
 
 /// A cluster that is being looked at.
@@ -28,6 +29,8 @@ pub(crate) struct ClusterSnapshot {
     pub(super) state: ClusterState,
     pub(super) sync: Known<ObservedSync>,
     pub(super) platform: Platform,
+    /// Why nobody can stop and start its machines at the moment, where somebody is to.
+    pub(super) outage: Option<String>,
     pub(super) access: Access,
 }
 
@@ -57,6 +60,7 @@ impl ClusterSnapshot {
             state: ClusterState::default(),
             sync: caches.sync(key),
             platform: Platform { name: String::new(), config: Value::Null },
+            outage: None,
             access: Access::default(),
         };
         match &*read {
@@ -67,6 +71,11 @@ impl ClusterSnapshot {
                 snapshot.wanted = intent.map_err(|problems| problems.to_string());
                 if let Ok(intent) = &mut snapshot.wanted {
                     intent.platform = actuators.platform(&snapshot.platform);
+                    if intent.stopped().is_some() && !intent.fake {
+                        let problems = actuators.check(&snapshot.platform);
+                        let is_out = !problems.is_empty();
+                        snapshot.outage = is_out.then(|| words(&problems.join("; ")));
+                    }
                 }
                 snapshot.state = read_state(cluster.status.as_ref());
             }
@@ -94,7 +103,7 @@ impl ClusterSnapshot {
 }
 
 /// What an actuator is told of where a cluster runs.
-fn platform_of(spec: &PlatformSpec) -> Platform {
+pub(crate) fn platform_of(spec: &PlatformSpec) -> Platform {
     let config = match &spec.exec {
         Some(exec) => json!({ "name": exec.name, "config": exec.config }),
         None => Value::Null,

@@ -2,10 +2,13 @@
 //! in it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use sojourn_api::cluster::name::condition::{HIBERNATING, NO_MACHINES_FOUND, READY, UNREACHABLE};
+use sojourn_api::cluster::name::condition::{
+    ACCEPTED, HIBERNATING, NO_MACHINES_FOUND, READY, UNREACHABLE,
+};
 use sojourn_api::cluster::status::ClusterDeploymentStatus;
 use sojourn_core::cluster::{HibernatingReason, ReadyReason, Reason};
 
+use super::publish::ACTUATOR_UNAVAILABLE;
 use crate::event::{Transition, normal, warning};
 
 pub(super) fn of_cluster(
@@ -30,6 +33,11 @@ pub(super) fn of_cluster(
             }
             _ => {}
         }
+    }
+    if let Some(condition) = changed(before, now, ACCEPTED)
+        && condition.reason == ACTUATOR_UNAVAILABLE
+    {
+        all.push(warning(ACTUATOR_UNAVAILABLE, condition.message.clone()));
     }
     if let Some(condition) = changed(before, now, NO_MACHINES_FOUND)
         && condition.status == "True"

@@ -7,7 +7,8 @@ use sojourn_drivers::actuator::ActuatorError;
 use sojourn_drivers::actuator::fake::{Operation, Script};
 
 use crate::fixture::{
-    Failing, HOUR, MINUTE, SECOND, Stage, condition, is_hibernating, is_running, says, status,
+    Failing, HOUR, MINUTE, Program, SECOND, Stage, condition, is_hibernating, is_running, says,
+    status,
 };
 
 /// So many requests a whole story has at most.
@@ -160,4 +161,40 @@ async fn an_outage_of_the_provider_is_waited_for() {
     let stops = stage.fake.requests();
     let stops = stops.iter().filter(|one| one.operation == Operation::Stop && one.succeeded);
     assert!(stops.count() >= 2);
+}
+
+/// Neither a restart without its program nor a program that wants more by now makes a cluster that sleeps one that runs.
+#[tokio::test(start_paused = true)]
+async fn a_program_that_is_away_or_refuses_is_an_outage_that_is_said() {
+    let mut stage = Stage::new().await;
+    stage.add_machines("blue", 2);
+    stage.create("blue", json!({"platform": {"exec": {"name": "rack"}}}), json!({})).await;
+    stage.until_running("blue").await;
+    stage.want("blue", "Hibernating").await;
+    stage.until_hibernating("blue").await;
+    for (program, words) in
+        [(Program::Away, "no program is run here"), (Program::Refuses, "config.room: it is needed")]
+    {
+        stage.world.set_program(program);
+        stage.restart().await;
+        stage.pass(15 * MINUTE).await;
+        let out = stage.cluster("blue").await;
+        assert!(is_hibernating(&out), "{:#}", json!(status(&out)));
+        assert_eq!(says(&out, "Accepted"), ("False".into(), "ActuatorUnavailable".into()));
+        let message = condition(&out, "Accepted").expect("a condition").message;
+        assert!(message.contains(words), "{message}");
+        stage.want("blue", "Running").await;
+        stage.pass(15 * MINUTE).await;
+        let out = stage.cluster("blue").await;
+        assert_eq!(says(&out, "Ready"), ("False".into(), "FailedToStartMachines".into()));
+        let message = condition(&out, "Ready").expect("a condition").message;
+        assert!(message.contains(words), "{message}");
+        stage.world.set_program(Program::Runs);
+        stage.restart().await;
+        let runs = stage.until_running("blue").await;
+        assert_eq!(says(&runs, "Accepted").0, "True");
+        stage.want("blue", "Hibernating").await;
+        stage.until_hibernating("blue").await;
+    }
+    assert_eq!(stage.events("ActuatorUnavailable").await.len(), 2);
 }

@@ -27,6 +27,7 @@ use sojourn_drivers::actuator::fake::{Fake, Script};
 use sojourn_drivers::actuator::{
     Account, ActuatedMachine, Actuator, ActuatorChanges, ActuatorError, Cluster, Platform,
 };
+use sojourn_drivers::exec::NAME as EXEC;
 use sojourn_drivers::guard::Allow;
 use sojourn_drivers::metrics::Metrics as MetricsServer;
 use sojourn_drivers::notify::fake::Script as MailScript;
@@ -68,9 +69,21 @@ pub(crate) enum Failing {
     After,
 }
 
+/// How it is about the program of the platform `exec`, whose machines are the provider's, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Program {
+    #[default]
+    Runs,
+    /// The next operator is started without it.
+    Away,
+    /// It wants more of a config than any has.
+    Refuses,
+}
+
 /// What goes on around the operator, whichever process it is.
 #[derive(Debug, Default)]
 pub(crate) struct World {
+    program: Mutex<Program>,
     /// Effects so far: writes to an API, and calls of machines.
     effects: AtomicU64,
     /// The operator is killed after that one.
@@ -101,6 +114,14 @@ impl World {
     pub(crate) fn failure_is_pending(&self) -> bool {
         let fails = *self.fails.lock().unwrap_or_else(PoisonError::into_inner);
         fails.is_some_and(|(request, _)| self.calls.load(Ordering::Relaxed) < request)
+    }
+
+    pub(crate) fn set_program(&self, program: Program) {
+        *self.program.lock().unwrap_or_else(PoisonError::into_inner) = program;
+    }
+
+    fn program(&self) -> Program {
+        *self.program.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn next_call(&self) -> Option<Failing> {
@@ -169,8 +190,10 @@ fn mortal(inner: Client, world: Arc<World>, life: Arc<Life>) -> Client {
 }
 
 /// The provider, as one process calls it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Provider {
+    /// Of the platform.
+    name: &'static str,
     fake: Arc<Fake>,
     world: Arc<World>,
     life: Arc<Life>,
@@ -199,15 +222,20 @@ impl Provider {
 
 impl Actuator for Provider {
     fn name(&self) -> &'static str {
-        self.fake.name()
+        self.name
     }
 
     fn can_handle(&self, platform: &Platform) -> bool {
-        self.fake.can_handle(platform)
+        platform.name == self.name && self.check(&platform.config).is_empty()
     }
 
     fn check(&self, config: &Value) -> Vec<String> {
-        self.fake.check(config)
+        if self.name == self.fake.name() {
+            return self.fake.check(config);
+        }
+        let refuses = self.world.program() == Program::Refuses;
+        let problem = refuses.then(|| "config.room: it is needed".to_owned());
+        problem.into_iter().collect()
     }
 
     fn list<'a>(
@@ -421,8 +449,16 @@ impl Stage {
             ..User::default()
         };
         let client = self.engines[0].client(Identity::authenticated(account));
-        let provider =
-            Provider { fake: self.fake.clone(), world: self.world.clone(), life: life.clone() };
+        let provider = Provider {
+            name: self.fake.name(),
+            fake: self.fake.clone(),
+            world: self.world.clone(),
+            life: life.clone(),
+        };
+        let mut actuators = Actuators::default().with(Arc::new(provider.clone()));
+        if self.world.program() != Program::Away {
+            actuators = actuators.with(Arc::new(Provider { name: EXEC, ..provider }));
+        }
         let how = Start {
             client: mortal(&client),
             clock: self.clock.clone(),
@@ -434,7 +470,7 @@ impl Stage {
                 mail: self.mail.clone(),
                 target: mortal(&self.target),
             }),
-            actuators: Actuators::default().with(Arc::new(provider)),
+            actuators,
             seal: RecordSeal::new(&[7; 32]),
             web: WebService::default(),
         };

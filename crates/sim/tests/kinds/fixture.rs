@@ -24,8 +24,8 @@ pub(crate) fn user(name: &str, groups: &[&str]) -> Identity {
 
 /// An engine with our kinds, our roles and our admission.
 pub(crate) async fn engine() -> (Engine, Client) {
-    let admission =
-        Admission::new(&Setup { providers: Providers::default().with("fake", |_| Vec::new()) });
+    let providers = Providers::default().with("fake", |_| Vec::new());
+    let admission = Admission::new(&Setup { providers, ..Setup::default() });
     let scope = HookScope { groups: admission.groups(), resources: admission.resources() };
     let hook = Hook::new(admission::NAME, scope, admission.service());
     let hooks = Hooks { mutating: Vec::new(), validating: vec![hook] };

@@ -2,10 +2,69 @@
 
 use sojourn_api::cluster::name::{DEPLOYMENTS, FINALIZER, GROUP};
 
+use futures::future::BoxFuture;
+use sojourn_drivers::actuator::{
+    ActuatedMachine, Actuator, ActuatorChanges, ActuatorError, Cluster, Platform,
+};
+
 use super::*;
 use crate::admission::cluster::{ClusterAnswers, ClusterNeeds, ClusterRule};
+use crate::cluster::actuators::Actuators;
 
 const NOTHING: Value = Value::Null;
+
+/// Programs, of which there is `acme`, whose configs have a colour.
+#[derive(Debug)]
+struct Acme;
+
+fn done<T: Send + 'static>(done: T) -> BoxFuture<'static, Result<T, ActuatorError>> {
+    std::future::ready(Ok(done)).boxed()
+}
+
+impl Actuator for Acme {
+    fn name(&self) -> &'static str {
+        "exec"
+    }
+
+    fn can_handle(&self, platform: &Platform) -> bool {
+        self.check(&platform.config).is_empty()
+    }
+
+    fn check(&self, config: &Value) -> Vec<String> {
+        if config["name"] != "acme" {
+            return vec!["name: there is no such program; there is acme".to_owned()];
+        }
+        let bad = config["config"].get("size").map(|_| "config.size: there is no such field");
+        bad.into_iter().map(str::to_owned).collect()
+    }
+
+    fn list<'a>(
+        &'a self,
+        _: &'a Cluster,
+    ) -> BoxFuture<'a, Result<Vec<ActuatedMachine>, ActuatorError>> {
+        done(Vec::new())
+    }
+
+    fn stop<'a>(&'a self, _: &'a Cluster, _: &'a str) -> BoxFuture<'a, Result<(), ActuatorError>> {
+        done(())
+    }
+
+    fn start<'a>(&'a self, _: &'a Cluster, _: &'a str) -> BoxFuture<'a, Result<(), ActuatorError>> {
+        done(())
+    }
+
+    fn end<'a>(&'a self, _: &'a Cluster, _: &'a str) -> BoxFuture<'a, Result<(), ActuatorError>> {
+        done(())
+    }
+
+    fn changes(&self) -> ActuatorChanges {
+        ActuatorChanges::new(tokio::sync::broadcast::channel(1).1)
+    }
+}
+
+fn with_acme() -> ClusterRule {
+    ClusterRule { actuators: Actuators::default().with(Arc::new(Acme)) }
+}
 
 /// A cluster with this platform, with what `part` says of its spec.
 fn cluster(platform: &Value, part: &Value) -> Value {
@@ -38,7 +97,7 @@ fn write(new: Value, old: Value) -> AdmissionRequest<DynamicObject> {
 }
 
 fn needs(request: &AdmissionRequest<DynamicObject>) -> ClusterNeeds {
-    needs_of(&ClusterRule, request)
+    needs_of(&ClusterRule::default(), request)
 }
 
 /// What is asked about, in words.
@@ -60,7 +119,7 @@ fn review_without(request: &AdmissionRequest<DynamicObject>, lacks: &str) -> Adm
         hold: hold.map(|permission| granted(&permission)),
         permitted: permitted.collect(),
     };
-    review_of(&ClusterRule, request, &answers)
+    review_of(&with_acme(), request, &answers)
 }
 
 fn review(request: &AdmissionRequest<DynamicObject>) -> AdmissionResponse {
@@ -145,6 +204,36 @@ fn whoever_names_a_secret_must_be_allowed_to_read_it() {
     assert_eq!(asked(&no_longer), [""; 0]);
 }
 
+#[test]
+fn a_program_that_is_not_there_or_takes_no_such_config_is_refused_at_the_creation_alone() {
+    let exec = |name: &str, config: Value| {
+        cluster(&json!({ "exec": { "name": name, "config": config } }), &NOTHING)
+    };
+    let typo = exec("amce", json!({ "colour": "blue" }));
+    let sized = exec("acme", json!({ "size": 3 }));
+    for (bad, path, words) in [
+        (&typo, "spec.platform.exec.name", "there is no such program; there is acme"),
+        (&sized, "spec.platform.exec.config.size", "there is no such field"),
+    ] {
+        let refused = review(&write(bad.clone(), NOTHING));
+        assert_eq!((refused.allowed, refused.result.code), (false, 422), "{path}");
+        assert_eq!(fields(&refused), [path]);
+        assert!(refused.result.message.contains(words), "{}", refused.result.message);
+        // It cannot be corrected, and its program may be another by now.
+        let labelled = with_metadata(bad.clone(), "labels", json!({ "a": "b" }));
+        assert!(review(&write(labelled, bad.clone())).allowed, "{path}");
+    }
+    let good = exec("acme", json!({ "colour": "blue" }));
+    assert!(review(&write(good.clone(), NOTHING)).allowed);
+    let nobody = ClusterRule::default();
+    let refused = review_of(&nobody, &write(good, NOTHING), &ClusterAnswers::default());
+    assert_eq!(fields(&refused), ["spec.platform.exec.name"]);
+    assert!(refused.result.message.contains("--providers"), "{}", refused.result.message);
+    let elsewhere = cluster(&json!({ "vsphere": {} }), &NOTHING);
+    let admitted = review_of(&nobody, &write(elsewhere, NOTHING), &ClusterAnswers::default());
+    assert!(admitted.allowed, "nobody ever stops those");
+}
+
 /// A toggle deletes and makes Pods, and is asked about neither: its cluster was.
 #[test]
 fn whoever_has_pods_stopped_and_started_must_be_allowed_to() {
@@ -185,7 +274,7 @@ fn only_those_who_may_hold_take_a_cluster_out_of_its_owners_hands() {
         assert_eq!(fields(&refused), [path]);
         assert!(review(&held).allowed, "{path}");
         // What nobody could find out is refused.
-        assert!(!review_of(&ClusterRule, &held, &ClusterAnswers::default()).allowed, "{path}");
+        assert!(!review_of(&with_acme(), &held, &ClusterAnswers::default()).allowed, "{path}");
     }
     for own in ["cluster.sojourn.dev/powerstate-pause", "cluster.sojourn.dev/powerstate-paused"] {
         assert_eq!(asked(&write(marked(own), made_up())), [""; 0], "its owner's: {own}");
@@ -199,7 +288,7 @@ fn who_cannot_be_asked_has_not_allowed_it() {
     let unanswered = |permission| (permission, Err("no answer within 8 s".to_owned()));
     let references = needs(&made).references.into_iter();
     let permitted = references.map(|reference| unanswered(reference.permission)).collect();
-    let refused = review_of(&ClusterRule, &made, &ClusterAnswers { hold: None, permitted });
+    let refused = review_of(&with_acme(), &made, &ClusterAnswers { hold: None, permitted });
     assert_eq!((refused.allowed, refused.result.code), (false, 503));
-    assert!(!review_of(&ClusterRule, &made, &ClusterAnswers::default()).allowed);
+    assert!(!review_of(&with_acme(), &made, &ClusterAnswers::default()).allowed);
 }

@@ -104,9 +104,28 @@ fn a_platform_is_its_actuators_if_that_can_handle_it() {
         assert_eq!(actuators.platform(&platform(name)), decision::Platform::Unsupported, "{name}");
         assert_eq!(actuators.check(&platform(name)), [""; 0], "{name}");
     }
+}
+
+/// Machines of a program that is away, or of one that wants more of a config than before, are as they were.
+#[tokio::test]
+async fn an_actuator_that_is_away_or_refuses_is_an_outage_and_says_why() {
+    let actuators = Actuators::default().with(Fake::new(Script::default()));
     let bad = Platform { config: json!({"colour": "blue"}), ..platform("fake") };
-    assert_eq!(actuators.platform(&bad), decision::Platform::Unsupported);
-    assert_eq!(actuators.check(&bad).len(), 1);
+    for (platform, words) in
+        [(bad, "colour: there is no such field"), (platform("exec"), "no program is run here")]
+    {
+        assert_eq!(actuators.platform(&platform), decision::Platform::Actuated(Stopped::Kept));
+        let problems = actuators.check(&platform);
+        assert!(problems[0].contains(words), "{problems:?}");
+        let cluster = Cluster { platform, ..cluster("fake") };
+        let Listing::Failed(listed) = actuators.list(&cluster).await else { panic!("nobody can") };
+        let machines = ["i".to_owned()];
+        let stopped = actuators.act(&cluster, Action::Stop, &machines).await.expect_err("as well");
+        for failure in [listed, stopped] {
+            assert_eq!(failure.class, ErrorClass::Refused);
+            assert!(failure.message.contains(words), "{failure}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
