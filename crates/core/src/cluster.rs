@@ -63,6 +63,6 @@ pub use power::{
     ConditionStatus, Conditions, Direction, HibernatingReason, PowerState, ReadyReason, Wanted,
 };
 pub use reachability::{Probe, Reachability, ReachabilityReason};
-pub use reason::Reason;
+pub use reason::{Reason, some_names};
 pub use recovery::recover;
 pub use state::{Action, ClusterState, Firing, NoticeKind, PowerWrite, UpcomingAction};

@@ -14,6 +14,7 @@
 //! | `lookups` | whatever else is asked of the outside, beside the controller |
 //! | `pod` | the actuator that is built in: a machine is a Pod |
 //! | `target` | what is read of a cluster itself, and what is done in it |
+//! | `written` | what came of that, and what people are told of it |
 //!
 //! **Nothing is waited for.** A look takes what was answered since the last one, asks for what `core::cluster::needs`
 //! says, decides, and ends; an answer, what came of a call, or a change that a provider tells wakes the cluster again.
@@ -35,6 +36,7 @@ mod reconcile;
 mod snapshot;
 pub mod target;
 mod transition;
+mod written;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -172,7 +174,8 @@ impl Started {
     pub fn is_idle(&self) -> bool {
         let Family { calls, provider_lookups, target_lookups, .. } = &*self.family;
         let Family { removals, approvals, replacements, .. } = &*self.family;
-        let asked = [removals, approvals, replacements].into_iter().any(Lookups::is_asking);
+        let asked = [approvals, replacements].into_iter().any(Lookups::is_asking);
+        let asked = asked || removals.is_asking();
         let asked = asked || provider_lookups.is_asking() || target_lookups.is_asking();
         self.clusters.is_idle() && calls.is_idle() && !asked
     }

@@ -19,15 +19,18 @@ mod timeout;
 use jiff::Timestamp;
 
 use self::builder::Builder;
+use super::call::{CallFailure, ErrorClass};
 use super::effect::Effect;
 use super::intent::{Intent, Settings};
 use super::observed::{Observed, Target};
-use super::power::{Conditions, HibernatingReason, ReadyReason};
+use super::operation::{ErrorKind, Operation};
+use super::power::{Conditions, Direction, HibernatingReason, ReadyReason};
 use super::reachability::Probe;
 use super::reason::Reason;
 use super::recovery::recover;
 use super::state::ClusterState;
 use crate::decision::Decision;
+use crate::moment::ceil_second;
 
 pub type ClusterDecision = Decision<ClusterState, Effect, Reason>;
 
@@ -87,6 +90,7 @@ fn live(builder: &mut Builder<'_>) {
     steering::decide(builder, stopped, written);
     observe_reachability(builder);
     certificates::approve(builder);
+    record_written(builder);
 }
 
 /// Writes down, once, since when it is installed.
@@ -117,6 +121,30 @@ fn unsupported(builder: &mut Builder<'_>) {
     builder.next.conditions = Some(Conditions::UNSUPPORTED);
     builder.next.power_write = None;
     observe_reachability(builder);
+}
+
+/// Takes in what came of what a resume wrote into the cluster. That it failed is on record until it went well, or
+/// nothing is left to write.
+fn record_written(builder: &mut Builder<'_>) {
+    let writes = builder.effects.iter().any(Effect::writes_into_cluster);
+    let (now, retry) = (builder.now, builder.settings.retry);
+    let operation = builder.next.operation.as_mut();
+    let is_resume = |one: &&mut Operation| !one.is_done() && one.direction == Direction::Resume;
+    let Some(operation) = operation.filter(is_resume) else { return };
+    match (builder.seen.target, builder.seen.written) {
+        (Target::Unreadable(_), _) => {}
+        (Target::NotRead | Target::Read(_), Some(Err(message))) => {
+            let failure = CallFailure::new(ErrorClass::Transient, message);
+            operation.failed(ErrorKind::Target, message.to_owned(), now, |failures| {
+                ceil_second(retry.after_failure(&failure, failures, now))
+            });
+        }
+        (Target::NotRead | Target::Read(_), Some(Ok(()))) => {
+            operation.succeeded(ErrorKind::Target);
+        }
+        (Target::Read(_), None) if !writes => operation.succeeded(ErrorKind::Target),
+        (Target::NotRead | Target::Read(_), None) => {}
+    }
 }
 
 /// Takes in what a probe came to, and asks for the next one.

@@ -66,3 +66,20 @@ pub enum Effect {
     /// Say in an Event that snapshots and records are kept, and where.
     TellRecordsKept,
 }
+
+impl Effect {
+    /// Whether it is done in the cluster itself.
+    pub const fn writes_into_cluster(&self) -> bool {
+        match self {
+            Self::Replace { .. } | Self::Approve { .. } => true,
+            Self::WritePowerState { .. }
+            | Self::Stop { .. }
+            | Self::Start { .. }
+            | Self::Notify(_)
+            | Self::AddFinalizer
+            | Self::RemoveFinalizer
+            | Self::RemoveRecords
+            | Self::TellRecordsKept => false,
+        }
+    }
+}

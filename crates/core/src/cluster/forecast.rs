@@ -96,6 +96,7 @@ impl Future {
             probe: None,
             records: &Known::Absent,
             deliveries: &std::mem::take(&mut self.deliveries),
+            written: None,
             channels_changed_at: None,
         };
         let decision = decide(self.state.clone(), &seen, &self.intent, settings, self.now);

@@ -95,6 +95,8 @@ pub struct Observed<'a> {
     pub target: &'a Target,
     /// What the last probe of its API came to, if there was one.
     pub probe: Option<&'a Probe>,
+    /// What came of what was last written into it: approvals of CSRs, Machines that are made anew.
+    pub written: Option<Result<(), &'a str>>,
     /// What the actuator has on record of machines that it removed.
     pub records: &'a Known<Vec<InventoryMachine>>,
     /// What came of notices.
@@ -111,6 +113,7 @@ impl Observed<'_> {
         sync: Known::Unknown,
         target: &Target::NotRead,
         probe: None,
+        written: None,
         records: &Known::Unknown,
         deliveries: &[],
         channels_changed_at: None,

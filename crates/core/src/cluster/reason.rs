@@ -147,7 +147,7 @@ impl Reason {
 }
 
 /// Names in a sentence: not more than a reader takes in.
-pub(super) fn some_names(names: &[String]) -> String {
+pub fn some_names(names: &[String]) -> String {
     let shown = names.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(MAX_NAMES) {
         0 => shown,
@@ -231,7 +231,7 @@ impl fmt::Display for Reason {
                 write!(f, "starting {}", some_names(names))
             }
             Self::Replaced { names } => write!(f, "replacing {}", some_names(names)),
-            Self::CsrsApproved { names } => write!(f, "CSRs approved: {}", some_names(names)),
+            Self::CsrsApproved { names } => write!(f, "approving CSRs: {}", some_names(names)),
             Self::Drifted { names } => {
                 write!(f, "somebody else moved machines: {}", some_names(names))
             }

@@ -147,6 +147,9 @@ pub(super) struct TestCluster {
     pub(super) api_fails: Option<String>,
     /// Its API answers whether a machine runs or not.
     pub(super) api_is_elsewhere: bool,
+    /// What is written into it is refused.
+    pub(super) write_fails: Option<String>,
+    written: Option<Result<(), String>>,
     pub(super) operators: Known<Vec<ObservedOperator>>,
     pub(super) workloads: Vec<ObservedWorkloads>,
     pub(super) target_machines: Known<Vec<TargetMachine>>,
@@ -187,6 +190,8 @@ impl TestCluster {
             list_fails: None,
             api_fails: None,
             api_is_elsewhere: false,
+            write_fails: None,
+            written: None,
             operators: Known::Absent,
             workloads: Vec::new(),
             target_machines: Known::Absent,
@@ -349,6 +354,10 @@ impl TestCluster {
             sync: if self.last_needs.sync { self.sync } else { Known::Unknown },
             target: &target,
             probe: probe.as_ref(),
+            written: self.written.as_ref().map(|written| match written {
+                Ok(()) => Ok(()),
+                Err(why) => Err(why.as_str()),
+            }),
             records: &records,
             deliveries: &self.deliveries,
             channels_changed_at: None,
@@ -374,12 +383,19 @@ impl TestCluster {
     pub(super) fn carry_out(&mut self, effects: &[Effect]) {
         self.outcomes.clear();
         self.deliveries.clear();
+        self.written = None;
         for effect in effects {
             self.perform(effect);
         }
     }
 
     pub(super) fn perform(&mut self, effect: &Effect) {
+        if effect.writes_into_cluster() {
+            self.written = Some(self.write_fails.clone().map_or(Ok(()), Err));
+            if self.write_fails.is_some() {
+                return;
+            }
+        }
         match effect {
             Effect::WritePowerState { to, trigger, generation } => {
                 if *generation == self.intent.generation {

@@ -19,6 +19,7 @@ use super::notice::{self, NoticeContext};
 use super::question::{Place, Way};
 use super::reconcile::DecidedCluster;
 use super::snapshot::ClusterSnapshot;
+use super::written::{self, Written};
 use crate::event::{Severity, normal};
 use crate::frame::RequestError;
 use crate::frame::write::{self, ObjectVersion, finalizers, with_finalizer, without_finalizer};
@@ -199,47 +200,18 @@ impl Family {
         self.removals.ask(&snapshot.key, &snapshot.uid(), removal, || ());
     }
 
-    /// Approves CSRs in the cluster. One that fails is pending still when it is looked at next.
+    /// Approves CSRs in the cluster.
     fn approve(&self, snapshot: &ClusterSnapshot, csrs: &[Approval]) {
-        let (csrs, key) = (csrs.to_vec(), snapshot.key.clone());
         let Some(way) = self.way(snapshot) else { return };
-        let approving = async move {
-            let client = match way.client().await {
-                Ok(client) => client,
-                Err(why) => {
-                    tracing::warn!(cluster = %key, why, "cannot approve CSRs");
-                    return;
-                }
-            };
-            for csr in &csrs {
-                if let Err(why) = client.approve(csr).await {
-                    tracing::warn!(cluster = %key, csr = csr.name, why, "cannot approve a CSR");
-                }
-            }
-        };
-        self.approvals.ask(&snapshot.key, &snapshot.uid(), approving, || ());
+        let approving = written::approve(way, csrs.to_vec());
+        self.approvals.ask(&snapshot.key, &snapshot.uid(), approving, Written::unknown);
     }
 
-    /// Has the cluster make Machines anew. One that fails is asked for again when it is looked at next.
+    /// Has the cluster make Machines anew.
     fn replace(&self, snapshot: &ClusterSnapshot, machines: &[Replacement]) {
-        let (machines, key) = (machines.to_vec(), snapshot.key.clone());
         let Some(way) = self.way(snapshot) else { return };
-        let replacing = async move {
-            let client = match way.client().await {
-                Ok(client) => client,
-                Err(why) => {
-                    tracing::warn!(cluster = %key, why, "cannot replace Machines");
-                    return;
-                }
-            };
-            for machine in &machines {
-                if let Err(why) = client.replace(machine).await {
-                    let name = &machine.name;
-                    tracing::warn!(cluster = %key, name, why, "cannot replace a Machine");
-                }
-            }
-        };
-        self.replacements.ask(&snapshot.key, &snapshot.uid(), replacing, || ());
+        let replacing = written::replace(way, machines.to_vec());
+        self.replacements.ask(&snapshot.key, &snapshot.uid(), replacing, Written::unknown);
     }
 
     fn way(&self, snapshot: &ClusterSnapshot) -> Option<Way> {

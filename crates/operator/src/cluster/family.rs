@@ -13,6 +13,7 @@ use super::lookups::Lookups;
 use super::metrics::ClusterMetrics;
 use super::question::{ProviderAnswer, TargetAnswer};
 use super::target::Targets;
+use super::written::Written;
 use crate::clock::Clock;
 use crate::configuration::Configuration;
 use crate::driver::Drivers;
@@ -39,9 +40,9 @@ pub(crate) struct Family {
     /// Records that are removed.
     pub(super) removals: Lookups<()>,
     /// CSRs that are approved.
-    pub(super) approvals: Lookups<()>,
+    pub(super) approvals: Lookups<Written>,
     /// Machine objects of clusters that are made anew.
-    pub(super) replacements: Lookups<()>,
+    pub(super) replacements: Lookups<Written>,
     pub(super) outbox: Outbox,
     pub(super) events: Events,
     pub(super) definitions: Arc<Definitions>,

@@ -1,7 +1,7 @@
 //! What this process alone remembers of clusters: what it asked and when, and what it heard. Nothing of it is
 //! needed: a process that knows nothing asks.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -9,6 +9,11 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use sojourn_core::cluster::Recent;
 use sojourn_core::decision::Wake;
 use sojourn_core::key::Key;
+
+use crate::event::Transition;
+
+/// So much is kept of one cluster that nobody could be told yet; what is over is in the log.
+const MAX_UNTOLD: usize = 32;
 
 /// Of every cluster that was looked at.
 #[derive(Debug, Default)]
@@ -30,6 +35,10 @@ struct Memory {
     contacts: Vec<String>,
     contacts_changed_at: Option<Timestamp>,
     records_kept: Option<KeptRecords>,
+    /// What people are told of as soon as it is on record.
+    untold: Vec<Transition>,
+    /// What was warned of and holds still, by the reason of its Event.
+    warned: BTreeMap<&'static str, Vec<String>>,
 }
 
 /// That somebody else has to be told where its records are, should it vanish.
@@ -84,6 +93,8 @@ impl Memories {
             contacts: contacts.to_vec(),
             contacts_changed_at: None,
             records_kept: None,
+            untold: Vec::new(),
+            warned: BTreeMap::new(),
         });
         if memory.contacts != contacts {
             memory.contacts = contacts.to_vec();
@@ -135,6 +146,33 @@ impl Memories {
 
     pub(super) fn keeps_records(&self, key: &Key, kept: Option<KeptRecords>) {
         self.change(key, |memory| memory.records_kept = kept);
+    }
+
+    /// People are told that, once it is on record.
+    pub(super) fn tell_later(&self, key: &Key, transition: Transition) {
+        self.change(key, |memory| {
+            if memory.untold.len() < MAX_UNTOLD {
+                memory.untold.push(transition);
+            }
+        });
+    }
+
+    /// What people are to be told.
+    pub(super) fn take_untold(&self, key: &Key) -> Vec<Transition> {
+        let mut untold = Vec::new();
+        self.change(key, |memory| untold = std::mem::take(&mut memory.untold));
+        untold
+    }
+
+    /// Whether something of what is to be warned of now was not warned of before. What does not hold any more is
+    /// forgotten.
+    pub(super) fn is_news(&self, key: &Key, reason: &'static str, now: &[String]) -> bool {
+        let mut is_news = false;
+        self.change(key, |memory| {
+            let before = memory.warned.insert(reason, now.to_vec()).unwrap_or_default();
+            is_news = now.iter().any(|one| !before.contains(one));
+        });
+        is_news
     }
 
     /// The provider says that something about its machines is another.

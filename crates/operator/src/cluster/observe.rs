@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use sojourn_core::cluster::{
     CallOutcome, InventoryMachine, Listing, Needs, Observed, Probe, Recent, Target, needs,
 };
+use sojourn_core::key::Key;
 use sojourn_core::known::Known;
 use sojourn_core::notice::DeliveryOutcome;
 
@@ -15,6 +16,7 @@ use super::question::{
 };
 use super::snapshot::ClusterSnapshot;
 use super::target::TargetQuestion;
+use super::written::{self, REPLACEMENTS};
 
 /// What was seen of a cluster.
 #[derive(Debug)]
@@ -24,6 +26,7 @@ pub(crate) struct SeenCluster {
     pub(super) outcomes: Vec<CallOutcome>,
     target: Target,
     probe: Option<Probe>,
+    written: Option<Result<(), String>>,
     pub(super) deliveries: Vec<DeliveryOutcome>,
     channels_changed_at: Option<Timestamp>,
     /// Whether it was time to ask.
@@ -39,10 +42,19 @@ impl SeenCluster {
             sync: snapshot.sync,
             target: &self.target,
             probe: self.probe.as_ref(),
+            written: self.written.as_ref().map(|written| match written {
+                Ok(()) => Ok(()),
+                Err(why) => Err(why.as_str()),
+            }),
             records: &self.records,
             deliveries: &self.deliveries,
             channels_changed_at: self.channels_changed_at,
         }
+    }
+
+    /// Whether its CSRs were read.
+    pub(super) fn has_csrs(&self) -> bool {
+        matches!(&self.target, Target::Read(target) if target.csrs.as_ref().is().is_some())
     }
 }
 
@@ -68,6 +80,7 @@ impl Family {
             outcomes: self.calls.outcomes(&uid),
             target: Target::NotRead,
             probe: None,
+            written: None,
             deliveries: self.outbox.outcomes(key, &snapshot.state.outbox.notices, self.since),
             channels_changed_at: self.drivers.rebuilt_at().max(remembered.contacts_changed_at),
             was_due: false,
@@ -78,9 +91,7 @@ impl Family {
         let is_deleting = snapshot.wanted.as_ref().is_ok_and(|intent| intent.deleting);
         let is_called = self.calls.in_flight(&uid) > 0;
         remembered.is_due |= is_deleting && !is_called && !seen.outcomes.is_empty();
-        for done in [&self.approvals, &self.replacements] {
-            done.take(&uid);
-        }
+        seen.written = self.hear_written(key, &uid);
         let mut answered = Answered::default();
         if let Some(answer) = self.provider_lookups.take(&uid).flatten() {
             answered.provider = self.hear_provider(snapshot, answer, &mut seen, &mut remembered);
@@ -95,6 +106,19 @@ impl Family {
             self.ask(snapshot, &uid, answered, &remembered, now);
         }
         seen
+    }
+
+    /// Takes in what came of what was written into the cluster.
+    fn hear_written(&self, key: &Key, uid: &str) -> Option<Result<(), String>> {
+        let memories = &self.caches.memories;
+        let kinds = [(&self.approvals, written::APPROVALS), (&self.replacements, REPLACEMENTS)];
+        let mut result = None;
+        for (lookups, words) in kinds {
+            let Some(written) = lookups.take(uid) else { continue };
+            let heard = written::hear(memories, key, words, &written);
+            result = Some(result.unwrap_or(Ok(())).and(heard));
+        }
+        result
     }
 
     /// Takes in what a provider said. Whether it still says something.

@@ -13,7 +13,7 @@ use super::memory::KeptRecords;
 use super::observe::SeenCluster;
 use super::reconcile::DecidedCluster;
 use super::snapshot::ClusterSnapshot;
-use super::transition;
+use super::{transition, written};
 use crate::condition::{DesiredCondition, Generation, desired, merged};
 use crate::frame::RequestError;
 use crate::frame::write::ObjectVersion;
@@ -41,8 +41,13 @@ impl Family {
         }
         self.keep_in_mind(snapshot, decided);
         let mut told = transition::of_cluster(&before, &status);
-        let why = decided.decision.iter().flat_map(|decision| &decision.why);
-        told.extend(why.filter_map(transition::of_reason));
+        let why = decided.decision.as_ref().map_or(&[][..], |decision| &decision.why);
+        told.extend(why.iter().filter_map(transition::of_reason));
+        let memories = &self.caches.memories;
+        told.extend(memories.take_untold(&snapshot.key));
+        if seen.has_csrs() {
+            told.extend(written::refusals(memories, &snapshot.key, why));
+        }
         self.events.publish_transitions(&cluster.object_ref(&()), &told, decided.now);
         if let Some(decision) = &decided.decision {
             self.metrics.count(&snapshot.state, &decision.next, decided.now);

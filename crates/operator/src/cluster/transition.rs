@@ -47,19 +47,39 @@ pub(super) fn of_cluster(
     all
 }
 
-/// What was done, which no condition shows.
+/// What was decided, which no condition shows.
 pub(super) fn of_reason(why: &Reason) -> Option<Transition> {
     match why {
         Reason::Drifted { .. } => Some(warning("Drifted", sentence(why))),
         Reason::RetriedAfter { .. } => Some(warning("Retried", sentence(why))),
         Reason::RolledBack { .. } => Some(warning("RolledBack", sentence(why))),
-        Reason::Replaced { .. } => Some(normal("MachinesReplaced", sentence(why))),
-        Reason::CsrsApproved { .. } => Some(normal("CSRsApproved", sentence(why))),
         Reason::RanFor { .. } | Reason::StuckFor { .. } | Reason::Scheduled { .. } => {
             Some(normal("PowerStateDue", sentence(why)))
         }
         _ => None,
     }
+}
+
+/// CSRs that nobody approves, as a warning.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    /// What it is about: the same is said once.
+    pub(super) names: Vec<String>,
+    pub(super) transition: Transition,
+}
+
+/// The reasons of such warnings.
+pub(super) const REFUSALS: [&str; 2] = ["CSRsRefused", "TooManyCSRs"];
+
+pub(super) fn of_refusal(why: &Reason) -> Option<Refusal> {
+    let [refused, too_many] = REFUSALS;
+    let (names, reason) = match why {
+        Reason::CsrsRefused { names } => (names.clone(), refused),
+        // However many it is the next time.
+        Reason::TooManyCsrs { .. } => (vec![String::new()], too_many),
+        _ => return None,
+    };
+    Some(Refusal { names, transition: warning(reason, sentence(why)) })
 }
 
 /// A reason is a clause; an Event is a sentence.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::{Method, Request};
+use http::{Method, Request, Response};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Namespace};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -84,6 +84,7 @@ pub(crate) enum Program {
 #[derive(Debug, Default)]
 pub(crate) struct World {
     program: Mutex<Program>,
+    forbids_approvals: AtomicBool,
     /// Effects so far: writes to an API, and calls of machines.
     effects: AtomicU64,
     /// The operator is killed after that one.
@@ -118,6 +119,11 @@ impl World {
 
     pub(crate) fn set_program(&self, program: Program) {
         *self.program.lock().unwrap_or_else(PoisonError::into_inner) = program;
+    }
+
+    /// From now on the account that a kubeconfig has may approve CSRs or not.
+    pub(crate) fn forbid_approvals(&self, forbids: bool) {
+        self.forbids_approvals.store(forbids, Ordering::Relaxed);
     }
 
     fn program(&self) -> Program {
@@ -187,6 +193,34 @@ fn mortal(inner: Client, world: Arc<World>, life: Arc<Life>) -> Client {
         }
     });
     Client::new(service, "default")
+}
+
+/// A client of the other cluster, where CSRs are a kind like others: an approval is written as a status is, if it is not
+/// forbidden.
+fn approving(inner: Client, world: Arc<World>) -> Client {
+    let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
+        let (inner, world) = (inner.clone(), world.clone());
+        async move {
+            if let Some(object) = request.uri().path().strip_suffix("/approval") {
+                if world.forbids_approvals.load(Ordering::Relaxed) {
+                    return Ok(forbidden());
+                }
+                let status = format!("{object}/status");
+                *request.uri_mut() = status.parse().expect("a path");
+            }
+            inner.send(request).await
+        }
+    });
+    Client::new(service, "default")
+}
+
+fn forbidden() -> Response<kube::client::Body> {
+    let status = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 403,
+        "reason": "Forbidden", "message": "the verb approve on signers is not theirs",
+    });
+    let body = kube::client::Body::from(status.to_string().into_bytes());
+    Response::builder().status(403).body(body).expect("a response")
 }
 
 /// The provider, as one process calls it.
@@ -468,7 +502,7 @@ impl Stage {
             metrics: Metrics::default(),
             driver_factory: Arc::new(Drivers {
                 mail: self.mail.clone(),
-                target: mortal(&self.target),
+                target: approving(mortal(&self.target), self.world.clone()),
             }),
             actuators,
             seal: RecordSeal::new(&[7; 32]),

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::fixture::{
     HOUR, MINUTE, NAMESPACE, SECOND, Stage, condition, found, install, is_running, make_namespace,
-    put, says,
+    put, says, status,
 };
 
 const KUBECONFIG: &str = "apiVersion: v1
@@ -43,6 +43,14 @@ async fn create_with_kubeconfig(stage: &Stage, spec: Value) {
     });
     stage.create("blue", whole, spec).await;
 }
+
+/// What the kubelet of `node-0` asks for, as it is in a CSR.
+const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlId01JR1dBZ0VBTURReEZUQVRCZ05WQkFvTURITj\
+    VjM1JsYlRwdWIyUmxjekViTUJrR0ExVUVBd3dTYzNsegpkR1Z0T201dlpHVTZibTlrWlMwd01Ga3dFd1lIS29aSXpq\
+    MENBUVlJS29aSXpqMERBUWNEUWdBRUZEWnJDUC8wCkFHWVMzSyswNkduZXEvcWVxZVpqSTJMWVRSTW5FV0RzSG5JNE\
+    hGQVlRZ05iRnZPR3ZFYnpVNE9ZZW1CSU5USnIKQmxNUjdQd2JSNCtMeTZBQU1Bb0dDQ3FHU000OUJBTUNBMGtBTUVZ\
+    Q0lRQ0JGZWJVWkF4R1J3ak1TbDhyRFNUWgpibUJmZkt3WEV5Uis5Q2xaMU1DSU9BSWhBTGhFZHQyeW55eW1Mc2ptc0\
+    tmb2hreVNlQWZOZkVrbXFPL1k5WXJuCnBrZGIKLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
 
 /// A node of the other cluster, with a Lease.
 async fn make_node(stage: &Stage, name: &str) {
@@ -391,4 +399,88 @@ async fn a_cluster_of_spot_machines_alone_wakes_with_others() {
     stage.pass(HOUR).await;
     assert!(is_running(&stage.cluster("blue").await), "it stays so");
     assert_eq!(stage.events("MachinesReplaced").await.len(), 1);
+}
+
+async fn install_csrs(stage: &Stage) -> Api<DynamicObject> {
+    let definition = serde_json::from_value(json!({
+        "metadata": {
+            "name": "certificatesigningrequests.certificates.k8s.io",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+        },
+        "spec": {
+            "group": "certificates.k8s.io", "scope": "Cluster",
+            "names": {"kind": "CertificateSigningRequest", "plural": "certificatesigningrequests",
+                      "singular": "certificatesigningrequest",
+                      "listKind": "CertificateSigningRequestList"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {
+                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
+                }},
+            }],
+        },
+    }));
+    install(&stage.target, &definition.expect("a definition")).await;
+    let resource = ApiResource {
+        group: "certificates.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        api_version: "certificates.k8s.io/v1".to_owned(),
+        kind: "CertificateSigningRequest".to_owned(),
+        plural: "certificatesigningrequests".to_owned(),
+    };
+    Api::all_with(stage.target.clone(), &resource)
+}
+
+/// Somebody asks for a certificate of `node-0`.
+async fn make_csr(csrs: &Api<DynamicObject>, name: &str, requester: &str) {
+    let csr = json!({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+        "metadata": {"name": name},
+        "spec": {
+            "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+            "username": requester, "groups": ["system:bootstrappers"],
+            "usages": ["digital signature", "client auth"], "request": REQUEST,
+        },
+    });
+    let csr = serde_json::from_value(csr).expect("a CSR");
+    csrs.create(&PostParams::default(), &csr).await.expect("it is made");
+}
+
+async fn is_approved(csrs: &Api<DynamicObject>, name: &str) -> bool {
+    let csr = csrs.get(name).await.expect("it is there");
+    csr.data["status"]["conditions"][0]["type"] == "Approved"
+}
+
+/// What a resume waits for is on record, and what was not done is told to nobody as done.
+#[tokio::test(start_paused = true)]
+async fn approvals_are_told_once_they_are_made_and_what_forbids_them_is_said() {
+    let mut stage = Stage::new().await;
+    let csrs = install_csrs(&stage).await;
+    make_node(&stage, "node-0").await;
+    make_csr(&csrs, "csr-kubelet", "system:bootstrap:abcdef").await;
+    make_csr(&csrs, "csr-stranger", "mallory").await;
+    stage.world.forbid_approvals(true);
+    with_kubeconfig(&mut stage, json!({})).await;
+    stage.pass(5 * MINUTE).await;
+    let waiting = stage.cluster("blue").await;
+    let error = &json!(status(&waiting))["operation"]["lastError"];
+    assert_eq!(error["kind"], "Target", "{error}");
+    let message = condition(&waiting, "Ready").expect("a condition").message;
+    for words in ["csr-kubelet", "the verb approve on signers is not theirs"] {
+        assert!(message.contains(words), "{message}");
+    }
+    assert_eq!(stage.events("CSRsApproved").await, [""; 0]);
+    assert_eq!(stage.events("CSRsNotApproved").await.len(), 1, "it is said once");
+    let refused = stage.events("CSRsRefused").await;
+    assert_eq!(refused, ["CSRs not approved: csr-stranger."]);
+
+    stage.world.forbid_approvals(false);
+    stage.pass(MINUTE).await;
+    assert!(is_approved(&csrs, "csr-kubelet").await);
+    assert!(!is_approved(&csrs, "csr-stranger").await);
+    assert_eq!(stage.events("CSRsApproved").await, ["CSRs were approved: csr-kubelet."]);
+    let waiting = stage.cluster("blue").await;
+    assert_eq!(json!(status(&waiting))["operation"]["lastError"], Value::Null);
+    beat(&stage, "node-0").await;
+    stage.until("blue", 2 * MINUTE, "a cluster that runs", is_running).await;
 }

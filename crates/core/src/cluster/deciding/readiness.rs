@@ -88,10 +88,7 @@ fn read<'a>(builder: &mut Builder<'a>, operation: &mut Operation) -> Option<&'a 
             builder.wake_poll(poll, since);
             None
         }
-        Target::Read(target) => {
-            operation.succeeded(ErrorKind::Target);
-            Some(target)
-        }
+        Target::Read(target) => Some(target),
     }
 }
 

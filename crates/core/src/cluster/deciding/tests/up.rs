@@ -258,6 +258,33 @@ fn a_cluster_whose_api_does_not_answer_is_waited_for() {
     assert_eq!(cluster.power(), PowerState::Running);
 }
 
+/// Whoever the kubeconfig is of may read the cluster, and not approve in it.
+#[test]
+fn what_could_not_be_written_into_the_cluster_is_on_record_until_it_could() {
+    let mut cluster = resuming(|cluster| {
+        cluster.write_fails = Some("CSRs cannot be approved: forbidden".to_owned());
+        cluster.csrs = vec![csr("node-b")];
+        cluster.vm("b").mute = true;
+    });
+    cluster.advance(MINUTE * 3);
+    let error =
+        |cluster: &TestCluster| cluster.state.operation.as_ref().unwrap().last_error.clone();
+    let failing = error(&cluster).expect("it is on record");
+    assert_eq!(failing.kind, ErrorKind::Target);
+    assert!(failing.count > 1, "{failing:?}");
+    assert!(messages(&cluster.state, Stopped::Kept, cluster.now).ready.contains("forbidden"));
+    assert_eq!(cluster.approved, [""; 0]);
+    let mut allowed = cluster.clone();
+    allowed.write_fails = None;
+    allowed.advance(MINUTE);
+    assert_eq!(allowed.approved, ["csr-node-b"]);
+    assert_eq!(error(&allowed), None);
+    // Somebody else has approved it.
+    cluster.csrs[0].decided = true;
+    cluster.advance(MINUTE);
+    assert_eq!(error(&cluster), None);
+}
+
 // case: cluster S41
 #[test]
 fn a_cluster_without_nodes_is_not_ready() {
