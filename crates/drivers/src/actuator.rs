@@ -217,7 +217,9 @@ impl ActuatorError {
 pub enum ActuatorChange {
     /// The one of this infrastructure id.
     Cluster(Arc<str>),
-    /// Any: an outage began or ended, or too much happened to tell each.
+    /// Any whose platform names this program: an outage of it began or ended.
+    Program(Arc<str>),
+    /// Any of the actuator's: an outage began or ended, or too much happened to tell each.
     All,
 }
 

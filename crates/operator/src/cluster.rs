@@ -201,7 +201,8 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
     {
         let (actuators, caches) = (actuators.clone(), caches.clone());
         tasks.spawn("changes of machines", async move {
-            actuators.follow(|change| caches.machines_changed(change)).await;
+            let heard = |platform, change: &_| caches.machines_changed(platform, change);
+            actuators.follow(heard).await;
         });
     }
     let config = Arc::new(Configuration::<ClusterConfig>::default());
@@ -317,13 +318,15 @@ impl DriverOptions for ClusterConfig {
 }
 
 impl Family {
-    /// Has calls made as the configuration says now. What is called shows within `callVisibility`, so nobody is
+    /// Has calls and lists made as the configuration says now. What is called shows within `callVisibility`, so nobody is
     /// waited for longer than that.
     fn apply_limits(&self, config: &ClusterConfig) {
         let timeout = config.call_timeout.min(config.call_visibility);
         let timeout = Duration::try_from(timeout.max(SignedDuration::from_secs(1)));
         self.actuators.wait_for(timeout.unwrap_or(actuators::ANSWER_TIMEOUT));
-        self.calls.limit_accounts(usize::try_from(config.parallel_calls).unwrap_or(usize::MAX));
+        let per_account = usize::try_from(config.parallel_calls).unwrap_or(usize::MAX);
+        self.calls.limit_accounts(per_account);
+        self.provider_lookups.limit_accounts(per_account);
     }
 }
 

@@ -4,6 +4,8 @@
 //! `{name: folder, config: {...}}`. Lists are asked for, never remembered; what a program says by itself only
 //! tells that a list may have changed.
 
+use std::sync::Arc;
+
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -37,8 +39,8 @@ impl ExecActuator {
     pub fn new(programs: Programs) -> Self {
         let (changes, _) = broadcast::channel(MAX_PENDING_CHANGES);
         let mut following = JoinSet::new();
-        for (_, client) in programs.iter() {
-            following.spawn(follow(client.events(), changes.clone()));
+        for (name, client) in programs.iter() {
+            following.spawn(follow(name.into(), client.events(), changes.clone()));
         }
         Self { programs, changes, _following: following }
     }
@@ -113,8 +115,9 @@ fn error_of(error: CallError) -> ActuatorError {
     }
 }
 
-/// Tells which clusters the events of a program are about.
+/// Tells which clusters the events of a program are about: never those of another program.
 async fn follow(
+    program: Arc<str>,
     mut events: broadcast::Receiver<ProgramEvent>,
     changes: broadcast::Sender<ActuatorChange>,
 ) {
@@ -125,7 +128,7 @@ async fn follow(
                 None => continue,
             },
             Ok(ProgramEvent::Up | ProgramEvent::Down | ProgramEvent::Relist)
-            | Err(RecvError::Lagged(_)) => ActuatorChange::All,
+            | Err(RecvError::Lagged(_)) => ActuatorChange::Program(program.clone()),
             Err(RecvError::Closed) => return,
         };
         // Without a receiver there is nobody to tell.

@@ -15,7 +15,8 @@ use sojourn_core::cluster::{
 };
 use sojourn_core::known::Known;
 use sojourn_drivers::actuator::{
-    Action, ActuatedMachine, Actuator, ActuatorChange, ActuatorError, Cluster, Platform,
+    Action, ActuatedMachine, Actuator, ActuatorChange, ActuatorChanges, ActuatorError, Cluster,
+    Platform,
 };
 use sojourn_drivers::exec;
 
@@ -139,21 +140,21 @@ impl Actuators {
         self.answer(actuator.remove_records(cluster)).await
     }
 
-    /// Tells for ever of which clusters a list may have changed.
-    pub async fn follow(&self, heard: impl Fn(&ActuatorChange)) {
+    /// Tells for ever on which platform a list may have changed, and of which clusters there.
+    pub async fn follow(&self, heard: impl Fn(&'static str, &ActuatorChange)) {
         let mut waiting: FuturesUnordered<_> = FuturesUnordered::new();
-        let next = async |mut changes: sojourn_drivers::actuator::ActuatorChanges| {
+        let next = async |platform, mut changes: ActuatorChanges| {
             let change = changes.next().await;
-            (changes, change)
+            (platform, changes, change)
         };
-        for actuator in self.by_name.values() {
-            waiting.push(next(actuator.changes()));
+        for (platform, actuator) in &self.by_name {
+            waiting.push(next(*platform, actuator.changes()));
         }
-        while let Some((changes, change)) = waiting.next().await {
+        while let Some((platform, changes, change)) = waiting.next().await {
             // One that is gone has nothing to tell any more.
             if let Some(change) = change {
-                heard(&change);
-                waiting.push(next(changes));
+                heard(platform, &change);
+                waiting.push(next(platform, changes));
             }
         }
         std::future::pending::<()>().await;

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntr
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
+use sojourn_api::cluster::deployment::ClusterDeploymentSpec;
 use sojourn_api::cluster::{ClusterDeployment, ClusterSync};
 use sojourn_core::cluster::ObservedSync;
 use sojourn_core::key::Key;
@@ -23,6 +24,9 @@ pub(crate) struct ClusterCaches {
     syncs: Cache<ObservedSync>,
     /// Clusters by what their machines are known by.
     by_infra_id: Index<String>,
+    /// By what their platform is called, and by the program that it names.
+    by_platform: Index<&'static str>,
+    by_program: Index<String>,
     pub(super) memories: Memories,
     pub(crate) queue: Arc<Queue>,
 }
@@ -33,6 +37,8 @@ impl ClusterCaches {
             clusters: Cache::default(),
             syncs: Cache::default(),
             by_infra_id: Index::default(),
+            by_platform: Index::default(),
+            by_program: Index::default(),
             memories: Memories::default(),
             queue,
         }
@@ -93,27 +99,35 @@ impl ClusterCaches {
         keys.iter().for_each(|key| self.queue.wake(key));
     }
 
-    /// Wakes whomever a change at a provider concerns.
-    pub(super) fn machines_changed(&self, change: &ActuatorChange) {
-        match change {
-            ActuatorChange::Cluster(infra_id) => {
-                for key in self.by_infra_id.of(&**infra_id) {
-                    self.memories.hear(&key);
-                    self.queue.wake(&key);
-                }
-            }
-            ActuatorChange::All => {
-                self.memories.hear_all();
-                self.wake_all();
-            }
+    /// Wakes whomever a change at a provider of that platform concerns.
+    pub(super) fn machines_changed(&self, platform: &'static str, change: &ActuatorChange) {
+        let concerned = match change {
+            ActuatorChange::Cluster(infra_id) => self.by_infra_id.of(&**infra_id),
+            ActuatorChange::Program(program) => self.by_program.of(&**program),
+            ActuatorChange::All => self.by_platform.of(platform),
+        };
+        for key in concerned.iter().filter(|key| self.is_on(key, platform)) {
+            self.memories.hear(key);
+            self.queue.wake(key);
         }
     }
 
+    fn is_on(&self, key: &Key, platform: &str) -> bool {
+        let read = self.cluster(key);
+        let cluster = read.as_ref().and_then(|read| read.as_ref().as_ref().ok());
+        cluster.and_then(|cluster| cluster.spec.platform.name()) == Some(platform)
+    }
+
     fn index(&self, change: &Change<'_, Read<ClusterDeployment>>) {
-        let infra_id = |read: Option<&Read<ClusterDeployment>>| {
-            read.and_then(|read| read.as_ref().ok()).map(|cluster| cluster.spec.infra_id.clone())
+        let (before, now) = (spec(change.before), spec(change.now));
+        let infra_id = |spec: &ClusterDeploymentSpec| spec.infra_id.clone();
+        self.by_infra_id.update(change.key, before.map(infra_id), now.map(infra_id));
+        let platform = |spec: &ClusterDeploymentSpec| spec.platform.name();
+        self.by_platform.update(change.key, before.and_then(platform), now.and_then(platform));
+        let program = |spec: &ClusterDeploymentSpec| {
+            spec.platform.exec.as_ref().map(|exec| exec.name.clone())
         };
-        self.by_infra_id.update(change.key, infra_id(change.before), infra_id(change.now));
+        self.by_program.update(change.key, before.and_then(program), now.and_then(program));
     }
 
     fn cluster_changed(&self, change: &Change<'_, Read<ClusterDeployment>>) {
@@ -126,6 +140,10 @@ impl ClusterCaches {
             self.queue.wake(change.key);
         }
     }
+}
+
+fn spec(read: Option<&Read<ClusterDeployment>>) -> Option<&ClusterDeploymentSpec> {
+    read?.as_ref().ok().map(|cluster| &cluster.spec)
 }
 
 fn read_sync(guarded: Guarded<ClusterSync>) -> ObservedSync {
@@ -156,10 +174,16 @@ fn slim(mut cluster: ClusterDeployment) -> ClusterDeployment {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::clock::VirtualClock;
 
     fn cluster(name: &str, infra_id: &str) -> DynamicObject {
+        on(&json!({ "pod": {} }), name, infra_id)
+    }
+
+    fn on(platform: &Value, name: &str, infra_id: &str) -> DynamicObject {
         let object = json!({
             "apiVersion": "cluster.sojourn.dev/v1alpha1", "kind": "ClusterDeployment",
             "metadata": {
@@ -174,7 +198,7 @@ mod tests {
                      "fieldsV1": {"f:status": {}}},
                 ],
             },
-            "spec": { "infraID": infra_id, "platform": { "pod": {} }, "powerState": "Running" },
+            "spec": { "infraID": infra_id, "platform": platform, "powerState": "Running" },
         });
         serde_json::from_value(object).unwrap()
     }
@@ -200,15 +224,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_change_of_machines_wakes_the_clusters_of_that_id_and_no_other() {
+    async fn a_change_of_machines_wakes_whom_it_concerns_and_no_other_platform_or_program() {
         let clock = Arc::new(VirtualClock::starting_at(jiff::Timestamp::UNIX_EPOCH));
         let caches = ClusterCaches::new(Arc::new(Queue::new(clock)));
-        for (name, infra_id) in [("blue", "x"), ("green", "y"), ("twin", "x")] {
-            let read = read_cluster(cluster(name, infra_id));
-            caches.clusters.insert(&Key::new("a", name), read, |change| caches.index(change));
+        let run_by = |program: &str| json!({ "exec": { "name": program } });
+        let clusters = [
+            cluster("blue", "x"),
+            cluster("green", "y"),
+            cluster("twin", "x"),
+            on(&run_by("rack"), "lead", "x"),
+            on(&run_by("rack"), "iron", "z"),
+            on(&run_by("shed"), "wood", "w"),
+        ];
+        for object in clusters {
+            let name = object.name_any();
+            let read = read_cluster(object);
+            let key = Key::new("a", &*name);
+            caches.clusters.insert(&key, read, |change| caches.index(change));
+            caches.memories.look(&key, &name, &[], jiff::Timestamp::UNIX_EPOCH);
         }
-        let woken = async |change: ActuatorChange| {
-            caches.machines_changed(&change);
+        let has_news = |name: &str| {
+            let now = jiff::Timestamp::UNIX_EPOCH;
+            caches.memories.look(&Key::new("a", name), name, &[], now).0.has_news
+        };
+        let woken = async |platform: &'static str, change: ActuatorChange| {
+            caches.machines_changed(platform, &change);
             let mut names = Vec::new();
             while !caches.queue.is_idle() {
                 let key = caches.queue.next().await;
@@ -217,8 +257,18 @@ mod tests {
             }
             names
         };
-        assert_eq!(woken(ActuatorChange::Cluster("x".into())).await, ["blue", "twin"]);
-        assert_eq!(woken(ActuatorChange::Cluster("z".into())).await, [""; 0]);
-        assert_eq!(woken(ActuatorChange::All).await, ["blue", "green", "twin"]);
+        let of = |infra_id: &str| ActuatorChange::Cluster(infra_id.into());
+        let program = |name: &str| ActuatorChange::Program(name.into());
+        assert_eq!(woken("pod", of("x")).await, ["blue", "twin"]);
+        assert_eq!(woken("exec", of("x")).await, ["lead"]);
+        assert_eq!(woken("pod", of("z")).await, [""; 0]);
+        // A program that is started again and again.
+        for _ in 0..3 {
+            assert_eq!(woken("exec", program("rack")).await, ["iron", "lead"]);
+        }
+        assert!(has_news("iron") && !has_news("wood") && !has_news("green"));
+        assert_eq!(woken("exec", program("nobody")).await, [""; 0]);
+        assert_eq!(woken("exec", ActuatorChange::All).await, ["iron", "lead", "wood"]);
+        assert_eq!(woken("pod", ActuatorChange::All).await, ["blue", "green", "twin"]);
     }
 }

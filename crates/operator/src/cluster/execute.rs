@@ -14,6 +14,7 @@ use sojourn_core::cluster::{Approval, Effect, OperationId, Replacement, Trigger,
 
 use super::calls::MachineCall;
 use super::family::Family;
+use super::lookups::Asker;
 use super::memory::Gone;
 use super::notice::{self, NoticeContext};
 use super::question::{Place, Way};
@@ -197,21 +198,24 @@ impl Family {
                 tracing::warn!(cluster = %cluster.key, %failure, "cannot remove records of machines");
             }
         };
-        self.removals.ask(&snapshot.key, &snapshot.uid(), removal, || ());
+        let uid = snapshot.uid();
+        self.removals.ask(alone(snapshot, &uid), removal, || ());
     }
 
     /// Approves CSRs in the cluster.
     fn approve(&self, snapshot: &ClusterSnapshot, csrs: &[Approval]) {
         let Some(way) = self.way(snapshot) else { return };
         let approving = written::approve(way, csrs.to_vec());
-        self.approvals.ask(&snapshot.key, &snapshot.uid(), approving, Written::unknown);
+        let uid = snapshot.uid();
+        self.approvals.ask(alone(snapshot, &uid), approving, Written::unknown);
     }
 
     /// Has the cluster make Machines anew.
     fn replace(&self, snapshot: &ClusterSnapshot, machines: &[Replacement]) {
         let Some(way) = self.way(snapshot) else { return };
         let replacing = written::replace(way, machines.to_vec());
-        self.replacements.ask(&snapshot.key, &snapshot.uid(), replacing, Written::unknown);
+        let uid = snapshot.uid();
+        self.replacements.ask(alone(snapshot, &uid), replacing, Written::unknown);
     }
 
     fn way(&self, snapshot: &ClusterSnapshot) -> Option<Way> {
@@ -232,6 +236,11 @@ impl Family {
             self.events.publish(&kept.about, Severity::Normal, "RecordsKept", &message, "deleted");
         }
     }
+}
+
+/// Nobody else's questions count with those of a cluster itself.
+const fn alone<'a>(snapshot: &'a ClusterSnapshot, uid: &'a str) -> Asker<'a> {
+    Asker { key: &snapshot.key, uid, account: uid }
 }
 
 /// Whether machines of the cluster may be called at all.

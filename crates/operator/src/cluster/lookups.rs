@@ -1,7 +1,8 @@
 //! Questions about clusters that are asked beside the controllers: a slow provider or a slow cluster delays no other,
 //! and no reconciler waits.
 //!
-//! Of each object one question is asked at a time. Its answer stays here until somebody takes it.
+//! Of each object one question is asked at a time, and of each account not more than its provider is to answer at once.
+//! The answer stays here until somebody takes it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -19,12 +20,24 @@ use tokio::task::JoinSet;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LookupLimits {
     pub concurrent: usize,
+    /// Of one account.
+    pub per_account: usize,
     pub timeout: Duration,
+}
+
+/// Whose question it is.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'a> {
+    pub key: &'a Key,
+    /// Of the object.
+    pub uid: &'a str,
+    /// Questions with the same count together.
+    pub account: &'a str,
 }
 
 impl Default for LookupLimits {
     fn default() -> Self {
-        Self { concurrent: 4096, timeout: Duration::from_secs(120) }
+        Self { concurrent: 4096, per_account: usize::MAX, timeout: Duration::from_secs(120) }
     }
 }
 
@@ -32,16 +45,29 @@ impl Default for LookupLimits {
 pub struct Lookups<T>(Arc<Inner<T>>);
 
 struct Inner<T> {
-    limits: LookupLimits,
+    concurrent: usize,
+    timeout: Duration,
     state: Mutex<State<T>>,
     asked: Notify,
     wake: Box<dyn Fn(&Key) + Send + Sync>,
 }
 
 struct State<T> {
-    waiting: VecDeque<Question<T>>,
+    per_account: usize,
+    /// Those that ask or wait, by name.
+    accounts: HashMap<Arc<str>, Account<T>>,
+    /// Accounts that may ask, in turn.
+    ready: VecDeque<Arc<str>>,
     /// By the uid of the object.
     slots: HashMap<String, Slot<T>>,
+}
+
+/// The questions of one account.
+struct Account<T> {
+    waiting: VecDeque<Question<T>>,
+    running: usize,
+    /// It has its turn.
+    is_ready: bool,
 }
 
 enum Slot<T> {
@@ -54,6 +80,7 @@ enum Slot<T> {
 struct Question<T> {
     key: Key,
     uid: String,
+    account: Arc<str>,
     asking: BoxFuture<'static, T>,
     /// What is answered if nobody does.
     otherwise: fn() -> T,
@@ -70,7 +97,7 @@ impl<T> fmt::Debug for Lookups<T> {
         let state = self.0.lock();
         f.debug_struct("Lookups")
             .field("slots", &state.slots.len())
-            .field("waiting", &state.waiting.len())
+            .field("accounts", &state.accounts.len())
             .finish_non_exhaustive()
     }
 }
@@ -82,9 +109,16 @@ impl<T: Send + 'static> Lookups<T> {
         limits: LookupLimits,
         wake: impl Fn(&Key) + Send + Sync + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let state = State { waiting: VecDeque::new(), slots: HashMap::new() };
+        let LookupLimits { concurrent, per_account, timeout } = limits;
+        let state = State {
+            per_account,
+            accounts: HashMap::new(),
+            ready: VecDeque::new(),
+            slots: HashMap::new(),
+        };
         let inner = Arc::new(Inner {
-            limits,
+            concurrent,
+            timeout,
             state: Mutex::new(state),
             asked: Notify::new(),
             wake: Box::new(wake),
@@ -93,7 +127,7 @@ impl<T: Send + 'static> Lookups<T> {
         let work = async move {
             let mut running = JoinSet::new();
             loop {
-                while running.len() < inner.limits.concurrent.max(1)
+                while running.len() < inner.concurrent.max(1)
                     && let Some(question) = inner.next()
                 {
                     running.spawn(inner.clone().run(question));
@@ -111,11 +145,11 @@ impl<T: Send + 'static> Lookups<T> {
     /// answered when the time is up, or the question cannot be asked.
     pub fn ask(
         &self,
-        key: &Key,
-        uid: &str,
+        asker: Asker<'_>,
         asking: impl Future<Output = T> + Send + 'static,
         otherwise: fn() -> T,
     ) {
+        let Asker { key, uid, account } = asker;
         {
             let mut state = self.0.lock();
             match state.slots.get_mut(uid) {
@@ -125,10 +159,21 @@ impl<T: Send + 'static> Lookups<T> {
                 Some(Slot::Answered(_)) | None => {}
             }
             state.slots.insert(uid.to_owned(), Slot::Asked);
-            let (key, uid) = (key.clone(), uid.to_owned());
-            state.waiting.push_back(Question { key, uid, asking: asking.boxed(), otherwise });
+            let (key, uid, account) = (key.clone(), uid.to_owned(), Arc::from(account));
+            state.queue(Question { key, uid, account, asking: asking.boxed(), otherwise });
         }
         self.0.asked.notify_one();
+    }
+
+    /// From now on, so many questions of one account are under way at a time.
+    pub fn limit_accounts(&self, per_account: usize) {
+        let mut state = self.0.lock();
+        if state.per_account != per_account {
+            state.per_account = per_account;
+            state.restart();
+            drop(state);
+            self.0.asked.notify_one();
+        }
     }
 
     /// Whether a question is under way.
@@ -149,9 +194,7 @@ impl<T: Send + 'static> Lookups<T> {
     /// Its object is gone.
     pub fn forget(&self, uid: &str) {
         let mut state = self.0.lock();
-        let before = state.waiting.len();
-        state.waiting.retain(|question| question.uid != uid);
-        let under_way = state.waiting.len() == before;
+        let under_way = !state.drop_waiting(uid);
         match state.slots.get_mut(uid) {
             Some(slot @ Slot::Asked) if under_way => *slot = Slot::Abandoned,
             Some(Slot::Asked | Slot::Answered(_)) => drop(state.slots.remove(uid)),
@@ -162,7 +205,7 @@ impl<T: Send + 'static> Lookups<T> {
     /// Whether nothing is remembered of any object.
     pub fn is_empty(&self) -> bool {
         let state = self.0.lock();
-        state.slots.is_empty() && state.waiting.is_empty()
+        state.slots.is_empty() && state.accounts.values().all(|account| account.waiting.is_empty())
     }
 
     /// Whether any question is under way.
@@ -172,19 +215,93 @@ impl<T: Send + 'static> Lookups<T> {
     }
 }
 
+impl<T> State<T> {
+    /// Has a question wait for its turn.
+    fn queue(&mut self, question: Question<T>) {
+        let name = question.account.clone();
+        let account = self.accounts.entry(name.clone()).or_insert_with(|| Account {
+            waiting: VecDeque::new(),
+            running: 0,
+            is_ready: false,
+        });
+        account.waiting.push_back(question);
+        if !account.is_ready {
+            account.is_ready = true;
+            self.ready.push_back(name);
+        }
+    }
+
+    /// Gives every account its turn: they may ask more than before.
+    fn restart(&mut self) {
+        let mut names: Vec<_> = self.accounts.keys().cloned().collect();
+        names.sort_unstable();
+        names.iter().for_each(|name| self.give_turn(name));
+    }
+
+    fn give_turn(&mut self, name: &Arc<str>) {
+        let Some(account) = self.accounts.get_mut(name) else { return };
+        if account.waiting.is_empty() {
+            if account.running == 0 && !account.is_ready {
+                self.accounts.remove(name);
+            }
+        } else if !account.is_ready {
+            account.is_ready = true;
+            self.ready.push_back(name.clone());
+        }
+    }
+
+    /// The next question that may be asked, fairly among accounts.
+    fn next(&mut self) -> Option<Question<T>> {
+        while let Some(name) = self.ready.pop_front() {
+            let Some(account) = self.accounts.get_mut(&name) else { continue };
+            account.is_ready = false;
+            if account.running >= self.per_account.max(1) {
+                // It has its turn again when one of its questions is answered.
+                continue;
+            }
+            let question = account.waiting.pop_front();
+            account.running += usize::from(question.is_some());
+            self.give_turn(&name);
+            if question.is_some() {
+                return question;
+            }
+        }
+        None
+    }
+
+    /// A question of an account is answered.
+    fn leave(&mut self, name: &Arc<str>) {
+        if let Some(account) = self.accounts.get_mut(name) {
+            account.running = account.running.saturating_sub(1);
+        }
+        self.give_turn(name);
+    }
+
+    /// Whether there was a question of it that nobody had begun to ask.
+    fn drop_waiting(&mut self, uid: &str) -> bool {
+        let mut dropped = false;
+        for account in self.accounts.values_mut() {
+            let before = account.waiting.len();
+            account.waiting.retain(|question| question.uid != uid);
+            dropped |= account.waiting.len() != before;
+        }
+        dropped
+    }
+}
+
 impl<T> Inner<T> {
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn next(&self) -> Option<Question<T>> {
-        self.lock().waiting.pop_front()
+        self.lock().next()
     }
 
     async fn run(self: Arc<Self>, question: Question<T>) {
-        let Question { key, uid, asking, otherwise } = question;
+        let Question { key, uid, account, asking, otherwise } = question;
         let asked = AssertUnwindSafe(asking).catch_unwind();
-        let answer = match tokio::time::timeout(self.limits.timeout, asked).await {
+        let answer = match tokio::time::timeout(self.timeout, asked).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => {
                 tracing::error!(cluster = %key, "a question about a cluster panicked; it is asked again");
@@ -194,6 +311,7 @@ impl<T> Inner<T> {
         };
         let wanted = {
             let mut state = self.lock();
+            state.leave(&account);
             let wanted = matches!(state.slots.get(&uid), Some(Slot::Asked));
             if wanted {
                 state.slots.insert(uid, Slot::Answered(answer));

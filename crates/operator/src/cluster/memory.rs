@@ -180,13 +180,6 @@ impl Memories {
         self.change(key, |memory| memory.heard = memory.heard.wrapping_add(1));
     }
 
-    /// A provider says that anything may be another.
-    pub(super) fn hear_all(&self) {
-        for memory in self.lock().values_mut() {
-            memory.heard = memory.heard.wrapping_add(1);
-        }
-    }
-
     pub(super) fn forget(&self, key: &Key) -> Option<Gone> {
         self.lock().remove(key).map(Memory::gone)
     }
@@ -233,7 +226,7 @@ mod tests {
         assert!(look(&memories, "u-1", 1).0.has_news);
         memories.asks_provider(&key);
         assert!(!look(&memories, "u-1", 2).0.has_news);
-        memories.hear_all();
+        memories.hear(&key);
         assert!(look(&memories, "u-1", 3).0.has_news);
     }
 

@@ -10,6 +10,7 @@ use sojourn_core::known::Known;
 use sojourn_core::notice::DeliveryOutcome;
 
 use super::family::Family;
+use super::lookups::Asker;
 use super::memory::Remembered;
 use super::question::{
     Asked, ClusterQuestion, Place, ProviderAnswer, ProviderQuestion, TargetAnswer, Way,
@@ -187,7 +188,8 @@ impl Family {
             let Needs { machines, records, .. } = needs;
             let question = ProviderQuestion { asked, place, machines, records };
             let actuators = self.actuators.clone();
-            self.provider_lookups.ask(key, uid, question.ask(actuators), || None);
+            let asker = Asker { key, uid, account: &snapshot.access.account };
+            self.provider_lookups.ask(asker, question.ask(actuators), || None);
         }
         let ask_cluster = is_due && !answered.cluster && (needs.target || needs.probe);
         if ask_cluster && !self.target_lookups.is_asked(uid) {
@@ -198,7 +200,8 @@ impl Family {
             let read =
                 needs.target.then(|| TargetQuestion { csrs: needs.csrs, workloads: workloads() });
             let question = ClusterQuestion { asked, way, read };
-            self.target_lookups.ask(key, uid, question.ask(self.clock.clone()), || None);
+            let asker = Asker { key, uid, account: uid };
+            self.target_lookups.ask(asker, question.ask(self.clock.clone()), || None);
         }
     }
 }

@@ -2,8 +2,8 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use sojourn_core::cluster::{MachineState, Stopped};
 use sojourn_core::key::Key;
+use sojourn_drivers::actuator::Account;
 use sojourn_drivers::actuator::fake::{Fake, Script};
-use sojourn_drivers::actuator::{Account, ActuatorChanges};
 use tokio::sync::broadcast;
 
 use super::*;
@@ -216,12 +216,13 @@ async fn changes_of_every_actuator_are_heard_and_one_that_is_gone_ends_nothing()
     // Its changes end at once.
     let actuators = scripted(Some(Ok(Vec::new()))).with(fake.clone());
     let (heard, mut changes) = tokio::sync::mpsc::unbounded_channel();
-    let follow = actuators.follow(|change| drop(heard.send(change.clone())));
+    let follow = actuators.follow(|platform, change| drop(heard.send((platform, change.clone()))));
     let steps = async {
         tokio::task::yield_now().await;
         for name in ["a", "b"] {
             fake.put(name, machine("i-1"));
-            assert_eq!(changes.recv().await, Some(ActuatorChange::Cluster(name.into())));
+            let change = ActuatorChange::Cluster(name.into());
+            assert_eq!(changes.recv().await, Some(("fake", change)));
         }
     };
     tokio::select! {
