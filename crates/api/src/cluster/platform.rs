@@ -165,13 +165,22 @@ pub(super) const ONE_PLATFORM: &str = "must have exactly one platform";
 pub(super) const PLATFORM_STAYS: &str =
     "cannot be changed: a cluster's machines stay where they are";
 
+/// Platforms whose actuators are told no endpoint.
+pub(super) const WITHOUT_ENDPOINT: [&str; 3] = ["exec", "pod", "fake"];
+pub(super) const NO_ENDPOINT: &str = "must be left out: nobody is told of it";
+
 fn rules() -> Value {
     let there = NAMES.map(|name| format!("has(self.{name})")).join(", ");
     let same = NAMES.map(|name| format!("has(self.{name}) == has(oldSelf.{name})")).join(" && ");
-    json!([
-        { "rule": format!("[{there}].filter(x, x).size() == 1"), "message": ONE_PLATFORM },
-        { "rule": same, "message": PLATFORM_STAYS },
-    ])
+    let mut rules = vec![
+        json!({ "rule": format!("[{there}].filter(x, x).size() == 1"), "message": ONE_PLATFORM }),
+        json!({ "rule": same, "message": PLATFORM_STAYS }),
+    ];
+    rules.extend(WITHOUT_ENDPOINT.map(|name| {
+        let rule = format!("!has(self.{name}) || !has(self.{name}.endpoint)");
+        schema::rule_at(&rule, &format!(".{name}.endpoint"), NO_ENDPOINT)
+    }));
+    Value::Array(rules)
 }
 
 fn stays() -> Value {

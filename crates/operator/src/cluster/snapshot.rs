@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_program_is_told_its_name_and_config_and_nothing_else() {
         let spec: PlatformSpec = serde_json::from_value(json!({
-            "exec": { "name": "folder", "config": { "at": "x" }, "endpoint": "https://a.example.org" },
+            "exec": { "name": "folder", "config": { "at": "x" }, "credentialsSecretRef": { "name": "k" } },
         }))
         .unwrap();
         let platform = platform_of(&spec);

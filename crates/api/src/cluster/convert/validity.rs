@@ -9,7 +9,9 @@ use crate::cluster::deployment::{
     ClusterDeployment, ClusterDeploymentSpec, ClusterPoolRef, GateType, INFRA_ID_STAYS,
     MAX_CONTACTS, MAX_SCHEDULES, ReadinessGate, SCHEDULE_EMPTY, SELECTOR_NEEDED, ScheduleSpec,
 };
-use crate::cluster::platform::{ONE_PLATFORM, PLATFORM_STAYS, PlatformSpec};
+use crate::cluster::platform::{
+    NO_ENDPOINT, ONE_PLATFORM, PLATFORM_STAYS, PlatformSpec, WITHOUT_ENDPOINT,
+};
 use crate::grammar::{self, EMAIL, INFRA_ID, PROVIDER, REFERENCE, URL};
 use crate::name::shared::KEEP_UNTIL;
 use crate::problem::{Problem, Report};
@@ -130,7 +132,9 @@ fn check_platform(platform: &PlatformSpec) -> Vec<Problem> {
         report.note("", ONE_PLATFORM);
     }
     for (name, access) in given {
-        if let Some(endpoint) = &access.endpoint {
+        if access.endpoint.is_some() && WITHOUT_ENDPOINT.contains(&name) {
+            report.note(format!("{name}.endpoint"), NO_ENDPOINT);
+        } else if let Some(endpoint) = &access.endpoint {
             report.take(&format!("{name}.endpoint"), URL.check(endpoint));
         }
         if let Some(secret) = &access.credentials_secret_ref {

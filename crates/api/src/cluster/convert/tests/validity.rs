@@ -1,6 +1,8 @@
 use super::*;
 use crate::cluster::ClusterConfig;
 
+const ENDPOINT: &str = "https://cloud.example.org";
+
 fn paths(change: impl FnOnce(&mut Value)) -> Vec<String> {
     check_cluster(&cluster(change)).into_iter().map(|problem| problem.path).collect()
 }
@@ -48,7 +50,14 @@ fn what_makes_no_sense_is_refused_at_its_field() {
         ("platform", json!({ "pod": {}, "fake": {} }), "platform"),
         ("platform", json!({ "exec": { "name": "../sh" } }), "platform.exec.name"),
         ("platform", json!({ "aws": { "region": "" } }), "platform.aws.region"),
-        ("platform", json!({ "pod": { "endpoint": "here" } }), "platform.pod.endpoint"),
+        ("platform", json!({ "vsphere": { "endpoint": "here" } }), "platform.vsphere.endpoint"),
+        ("platform", json!({ "pod": { "endpoint": ENDPOINT } }), "platform.pod.endpoint"),
+        ("platform", json!({ "fake": { "endpoint": ENDPOINT } }), "platform.fake.endpoint"),
+        (
+            "platform",
+            json!({ "exec": { "name": "acme", "endpoint": ENDPOINT } }),
+            "platform.exec.endpoint",
+        ),
         (
             "platform",
             json!({ "gcp": { "project": "p", "credentialsSecretRef": { "name": "a b" } } }),
