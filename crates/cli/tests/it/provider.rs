@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::{Value, json};
+use sojourn_api::cluster::ClusterDeployment;
 use sojourn_api::group::{InstanceGroup, Machine};
 
 use crate::folder::Folder;
@@ -153,6 +154,67 @@ async fn machines_of_a_program_live_as_their_group_does_and_the_program_as_its_s
     server.crash();
     eventually("the program has ended", async || processes(&program).is_empty().then_some(()))
         .await;
+}
+
+/// The objects of the example, in order.
+fn example() -> Vec<Value> {
+    let folder = Path::new(EXAMPLE).parent().expect("it is in a folder");
+    let entries = fs::read_dir(folder).expect("it is there").map(|file| file.expect("one").path());
+    let is_yaml = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "yaml");
+    let mut files: Vec<PathBuf> = entries.filter(is_yaml).collect();
+    files.sort();
+    let read = |file: &PathBuf| fs::read_to_string(file).expect("text");
+    let objects = |text: String| serde_saphyr::from_multiple::<Value>(&text).expect("YAML");
+    files.iter().map(read).flat_map(objects).collect()
+}
+
+#[tokio::test]
+async fn the_example_has_a_group_and_a_cluster_that_sleeps_and_wakes() {
+    let Some(folder) = with_example() else { return };
+    let rack = folder.join("machines/rack");
+    fs::create_dir_all(&rack).expect("it is ours");
+    let names = ["one.json", "two.json"];
+    for name in names {
+        fs::write(rack.join(name), r#"{"state": "Running", "infraID": "green-x7k2p"}"#)
+            .expect("it is ours");
+    }
+    let states = || {
+        names.map(|name| {
+            let text = fs::read_to_string(rack.join(name)).expect("nobody deletes it");
+            let record: Value = serde_json::from_str(&text).expect("JSON");
+            // What has not come yet is written when it is looked at next.
+            record["then"]["state"].as_str().or(record["state"].as_str()).map(str::to_owned)
+        })
+    };
+    let stage = Fixture::empty(&["--no-pods", "--providers", text(folder.path())]).await;
+    let poll = "machinePoll: {min: 1s, max: 2s}";
+    stage
+        .apply(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "sojourn", "namespace": "sojourn-system"},
+            "data": {"cluster.yaml": poll},
+        }))
+        .await;
+    for object in example() {
+        stage.apply(object).await;
+    }
+    let clusters: Api<ClusterDeployment> = Api::namespaced(stage.client.clone(), "folder");
+    let until = async |wanted: &str| {
+        eventually(wanted, async || {
+            let status = clusters.get("green").await.ok()?.status?;
+            let status = serde_json::to_value(&status).expect("JSON");
+            (status["powerState"] == wanted).then_some(())
+        })
+        .await;
+    };
+    until("Running").await;
+    for (wanted, state) in [("Hibernating", "Stopped"), ("Running", "Running")] {
+        let patch = kube::api::Patch::Merge(json!({"spec": {"powerState": wanted}}));
+        let params = kube::api::PatchParams::default();
+        clusters.patch("green", &params, &patch).await.expect("it may be written");
+        until(wanted).await;
+        assert_eq!(states(), [Some(state.to_owned()), Some(state.to_owned())]);
+    }
 }
 
 fn refused(ended: &Ended, code: i32, parts: &[&str]) {
