@@ -519,8 +519,11 @@ impl TestCluster {
         for _ in 0..MAX_DECISIONS {
             let (before, intent) = (self.state.clone(), self.intent.clone());
             let decision = self.decide();
-            let quiet =
-                decision.effects.is_empty() && self.state == before && self.intent == intent;
+            // What is refused is asked for again, as often as anybody looks.
+            let refused =
+                |effect: &Effect| self.write_fails.is_some() && effect.writes_into_cluster();
+            let is_done = decision.effects.iter().all(refused);
+            let quiet = is_done && self.state == before && self.intent == intent;
             if quiet {
                 let wake = decision.wake.at();
                 assert!(wake.is_none_or(|at| at > self.now), "it looks for ever: {decision:?}");

@@ -276,12 +276,12 @@ fn what_could_not_be_written_into_the_cluster_is_on_record_until_it_could() {
     assert_eq!(cluster.approved, [""; 0]);
     let mut allowed = cluster.clone();
     allowed.write_fails = None;
-    allowed.advance(MINUTE);
+    allowed.advance(MINUTE * 2);
     assert_eq!(allowed.approved, ["csr-node-b"]);
     assert_eq!(error(&allowed), None);
     // Somebody else has approved it.
     cluster.csrs[0].decided = true;
-    cluster.advance(MINUTE);
+    cluster.advance(MINUTE * 2);
     assert_eq!(error(&cluster), None);
 }
 
