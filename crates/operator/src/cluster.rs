@@ -12,6 +12,7 @@
 //! | `actuators` | who stops and starts the machines of a platform, and what they answer as `core` has it |
 //! | `calls` | calls of machines, beside the controller |
 //! | `lookups` | whatever else is asked of the outside, beside the controller |
+//! | `orphan` | what is on record of clusters that went while nobody looked |
 //! | `pod` | the actuator that is built in: a machine is a Pod |
 //! | `target` | what is read of a cluster itself, and what is done in it |
 //! | `written` | what came of that, and what people are told of it |
@@ -29,6 +30,7 @@ mod memory;
 mod metrics;
 mod notice;
 mod observe;
+mod orphan;
 pub mod pod;
 mod publish;
 mod question;
@@ -197,7 +199,7 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
     tasks.spawn("events of clusters", events_work);
     let pods = PodActuator::new(client.clone(), seal);
     pods.follow(watching, tasks);
-    let actuators = actuators.with(Arc::new(pods));
+    let actuators = actuators.with(Arc::new(pods.clone()));
     {
         let (actuators, caches) = (actuators.clone(), caches.clone());
         tasks.spawn("changes of machines", async move {
@@ -223,6 +225,8 @@ pub async fn start(start: Start, tasks: &mut Tasks) -> Started {
     caches.follow(&client, watching, tasks);
     config_watcher.start(watching, tasks).await;
     caches.until_ready().await;
+    let orphans = orphan::tell(pods, caches.clone(), events.clone());
+    tasks.spawn("records without a cluster", orphans);
 
     let definitions = Arc::new(Definitions::default());
     follow_definition(&definitions, &client, watching, &caches, tasks);

@@ -112,6 +112,11 @@ impl ClusterCaches {
         }
     }
 
+    /// Whether machines of that id are some cluster's of the namespace.
+    pub(super) fn has_cluster(&self, namespace: &str, infra_id: &str) -> bool {
+        self.by_infra_id.of(infra_id).iter().any(|key| &*key.namespace == namespace)
+    }
+
     fn is_on(&self, key: &Key, platform: &str) -> bool {
         let read = self.cluster(key);
         let cluster = read.as_ref().and_then(|read| read.as_ref().as_ref().ok());

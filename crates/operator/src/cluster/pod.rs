@@ -36,6 +36,7 @@ use sojourn_drivers::actuator::{
 };
 use tokio::sync::broadcast;
 
+pub(super) use self::record::KeptRecord;
 use self::record::{Manifest, Records};
 pub use self::seal::RecordSeal;
 use super::actuators::MAX_MACHINES;
@@ -94,6 +95,11 @@ impl PodActuator {
             };
             inner.cache.follow(api, selection, |pod| PodView::of(&pod), changed).await;
         });
+    }
+
+    /// What is on record, whether there is a cluster that has it or not.
+    pub(super) async fn kept_records(&self) -> Result<Vec<KeptRecord>, ActuatorError> {
+        record::kept_records(&self.0.client).await
     }
 
     fn pods(&self, cluster: &Cluster) -> Api<Pod> {

@@ -126,6 +126,32 @@ async fn what_is_on_record_of_a_cluster_that_sleeps_outlives_it_and_an_event_say
     assert_eq!(numbers(&stage, "blue").await.len(), 2);
 }
 
+/// Nobody of us is asked before an object without a finalizer goes.
+#[tokio::test(start_paused = true)]
+async fn records_of_a_cluster_that_went_while_nobody_looked_are_told_of_by_the_next_operator() {
+    let mut stage = Stage::new().await;
+    for name in ["blue", "green"] {
+        with_pods(&mut stage, name, json!({})).await;
+        stage.want(name, "Hibernating").await;
+        stage.until_hibernating(name).await;
+    }
+    stage.stop();
+    stage.delete("blue").await;
+    assert!(!stage.is_there("blue").await);
+    let before = stage.events("RecordsKept").await;
+    // However often somebody takes over.
+    for _ in 0..2 {
+        stage.restart().await;
+        stage.pass(MINUTE).await;
+        let told = stage.events("RecordsKept").await;
+        let new: Vec<_> = told.iter().filter(|message| !before.contains(message)).collect();
+        let [message] = new[..] else { panic!("{told:?}") };
+        assert!(message.contains("No ClusterDeployment has the infraID blue"), "{message}");
+        assert!(message.contains("Secrets of the namespace clusters with the labels"), "{message}");
+    }
+    assert_eq!(records(&stage).await, 4);
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_on_record_goes_with_a_cluster_whose_owner_said_so() {
     let mut stage = Stage::new().await;

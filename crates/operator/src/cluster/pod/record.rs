@@ -105,6 +105,61 @@ fn broken(name: &str, why: &dyn std::fmt::Display) -> ActuatorError {
     ActuatorError::failed(ErrorClass::Refused, message)
 }
 
+/// That something is on record of a cluster, by the first of its Secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cluster) struct KeptRecord {
+    pub(in crate::cluster) namespace: String,
+    pub(in crate::cluster) infra_id: String,
+    pub(in crate::cluster) secret: String,
+    pub(in crate::cluster) uid: Option<String>,
+    /// Where a person finds all of it.
+    pub(in crate::cluster) place: String,
+}
+
+/// The records of every cluster, one for each.
+pub(super) async fn kept_records(client: &Client) -> Result<Vec<KeptRecord>, ActuatorError> {
+    let api: Api<Secret> = Api::all(client.clone());
+    let selector = Selector::from(Expression::Equal(RECORD.to_owned(), super::NAME.to_owned()));
+    let mut params = ListParams::default().labels_from(&selector).limit(PAGE);
+    let mut kept = BTreeMap::new();
+    loop {
+        let page = api.list_metadata(&params).await;
+        let page = page.map_err(|error| read_failed("list what is on record", &error))?;
+        for secret in &page.items {
+            let (labels, namespace) = (secret.labels(), secret.namespace().unwrap_or_default());
+            let (infra_id, machine) = (labels.get(INFRA_ID), secret.annotations().get(MACHINE));
+            let (Some(infra_id), Some(machine)) = (infra_id, machine) else { continue };
+            // Another Secret with these labels is not a record of ours.
+            if secret.name_any() != secret_name(infra_id, machine) {
+                continue;
+            }
+            let of = (namespace, infra_id.clone());
+            kept.entry(of).or_insert_with(|| (secret.name_any(), secret.uid()));
+        }
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => params = params.continue_token(&token),
+            None => break,
+        }
+    }
+    let kept = kept.into_iter().map(|((namespace, infra_id), (secret, uid))| {
+        let place = place(&namespace, &infra_id);
+        KeptRecord { namespace, infra_id, secret, uid, place }
+    });
+    Ok(kept.collect())
+}
+
+fn place(namespace: &str, infra_id: &str) -> String {
+    format!(
+        "Secrets of the namespace {namespace} with the labels {RECORD}=pod,{INFRA_ID}={infra_id}"
+    )
+}
+
+fn secret_name(infra_id: &str, machine: &str) -> String {
+    // Neither has this character, so no two are called the same.
+    let of = digest(&SHA256, format!("{infra_id}/{machine}").as_bytes());
+    format!("pod-record-{}", hex::encode(&of.as_ref()[..NAME_BYTES]))
+}
+
 /// What is on record of one cluster.
 #[derive(Clone)]
 pub(super) struct Records<'a> {
@@ -126,16 +181,11 @@ impl<'a> Records<'a> {
 
     /// Where a person finds it.
     pub(super) fn place(&self) -> String {
-        let Self { namespace, infra_id, .. } = self;
-        format!(
-            "Secrets of the namespace {namespace} with the labels {RECORD}=pod,{INFRA_ID}={infra_id}"
-        )
+        place(self.namespace, self.infra_id)
     }
 
     fn secret_name(&self, name: &str) -> String {
-        // Neither has this character, so no two are called the same.
-        let of = digest(&SHA256, format!("{}/{name}", self.infra_id).as_bytes());
-        format!("pod-record-{}", hex::encode(&of.as_ref()[..NAME_BYTES]))
+        secret_name(self.infra_id, name)
     }
 
     async fn get(&self, name: &str) -> Result<Option<Secret>, ActuatorError> {
