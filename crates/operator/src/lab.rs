@@ -3,7 +3,7 @@
 //! | file | step |
 //! |---|---|
 //! | `snapshot` | parse: an Instance with all that says something about it |
-//! | `observe` | observe |
+//! | `observe`, `attempt` | observe |
 //! | `reconcile` | decide, and the controller as a whole |
 //! | `execute`, `runtime`, `object`, `notice` | execute |
 //! | `publish`, `condition`, `transition`, `metrics` | publish |
@@ -13,6 +13,7 @@
 //! | `web`, `link_action` | what the gateway, reports and links in mails need |
 
 mod activity;
+mod attempt;
 mod caches;
 mod condition;
 mod execute;

@@ -25,6 +25,8 @@ use crate::rng::Rng;
 pub(crate) const NODE: &str = "simulated";
 /// Attempts of a Job, the first one included, as its `backoffLimit` has it.
 const MAX_JOB_ATTEMPTS: u32 = 10;
+/// Between two tries to start the Pod of an attempt.
+const ATTEMPT_RETRY: Duration = Duration::from_secs(30);
 
 /// How often Pods and Jobs fail, in a thousand.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,6 +68,8 @@ pub struct Kubelet {
     refused: Mutex<BTreeSet<String>>,
     /// Pods come up and never become ready.
     never_ready: AtomicBool,
+    /// What keeps the Pods of Jobs from starting, in the node's words.
+    attempts_wait_for: Mutex<Option<String>>,
 }
 
 impl std::fmt::Debug for Kubelet {
@@ -80,7 +84,16 @@ impl Kubelet {
     pub fn new(client: Client, clock: Arc<dyn Clock>, rng: Rng) -> Arc<Self> {
         let (pod_failure_rates, refused) = (Mutex::default(), Mutex::default());
         let never_ready = AtomicBool::new(false);
-        Arc::new(Self { client, clock, rng, pod_failure_rates, refused, never_ready })
+        let attempts_wait_for = Mutex::default();
+        Arc::new(Self {
+            client,
+            clock,
+            rng,
+            pod_failure_rates,
+            refused,
+            never_ready,
+            attempts_wait_for,
+        })
     }
 
     pub fn set_pod_failure_rates(&self, pod_failure_rates: PodFailureRates) {
@@ -100,6 +113,16 @@ impl Kubelet {
     /// Pods crash from now on before they are ready, or do not.
     pub fn never_ready(&self, never: bool) {
         self.never_ready.store(never, Ordering::Relaxed);
+    }
+
+    /// Attempts to hand in do not start from now on, for want of this, or start.
+    pub fn attempts_wait_for(&self, what: Option<&str>) {
+        let mut waits = self.attempts_wait_for.lock().unwrap_or_else(PoisonError::into_inner);
+        *waits = what.map(str::to_owned);
+    }
+
+    fn attempt_waits_for(&self) -> Option<String> {
+        self.attempts_wait_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn is_refused(&self, url: &str) -> bool {
@@ -239,6 +262,7 @@ impl Kubelet {
         let mut rng = self.rng.split(&format!("job {name} {:?}", job.creation_timestamp()));
         let started = self.now();
         for attempt in 1..=MAX_JOB_ATTEMPTS {
+            let Some(pod) = self.start_attempt(&job, attempt).await else { return };
             tokio::time::sleep(Duration::from_secs(rng.between(5, 600))).await;
             let fails =
                 self.is_refused(&order.url) || rng.permille(self.pod_failure_rates().attempt_fails);
@@ -250,7 +274,7 @@ impl Kubelet {
             } else {
                 receipt(&name, !server.take(&order.upload))
             };
-            self.create_attempt_pod(&job, attempt, &message, fails).await;
+            self.end_attempt(&pod, &message, fails).await;
             if !fails {
                 if rng.permille(self.pod_failure_rates().job_vanishes) {
                     server.job_vanished(&order.upload.idempotency_key);
@@ -280,33 +304,60 @@ impl Kubelet {
         found.is_some_and(|found| found.uid() == job.uid())
     }
 
-    /// Creates the Pod of an attempt, with its termination message.
-    async fn create_attempt_pod(&self, job: &Job, attempt: u32, message: &str, failed: bool) {
+    /// Creates the Pod of an attempt and lets it run, once nothing keeps it from that. A Job that is
+    /// gone by then has none.
+    async fn start_attempt(&self, job: &Job, attempt: u32) -> Option<Pod> {
         let (name, uid) = (job.name_any(), job.uid().unwrap_or_default());
         let mut labels = job.labels().clone();
         labels.insert("job-name".to_owned(), name.clone());
+        // Pods of an earlier Job of this name may not be gone yet.
+        let suffix = uid.get(..5).unwrap_or_default();
         let pod: Pod = serde_json::from_value(json!({
             "metadata": {
-                "name": format!("{name}-{attempt}"), "labels": labels,
+                "name": format!("{name}-{suffix}-{attempt}"), "labels": labels,
                 "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": name,
                                      "uid": uid, "controller": true}],
             },
             "spec": {"containers": [{"name": "submit", "image": "none"}], "restartPolicy": "Never"},
         }))
         .expect("a Pod");
+        if !self.is_there(job).await {
+            return None;
+        }
         let api: Api<Pod> =
             Api::namespaced(self.client.clone(), &job.namespace().unwrap_or_default());
-        let Ok(pod) = api.create(&PostParams::default(), &pod).await else { return };
-        let code = i32::from(failed);
-        let status = json!({
-            "phase": if failed { "Failed" } else { "Succeeded" },
-            "containerStatuses": [{
-                "name": "submit", "ready": false, "restartCount": 0, "image": "", "imageID": "",
-                "state": {"terminated": {"exitCode": code, "message": message, "finishedAt": self.now()}},
-            }],
-        });
-        write_status(&api, &pod, status).await;
+        let pod = api.create(&PostParams::default(), &pod).await.ok()?;
+        while let Some(message) = self.attempt_waits_for() {
+            let waiting = json!({"waiting": {"reason": "ContainerCreating", "message": message}});
+            let status = json!({"phase": "Pending", "containerStatuses": [container(&waiting)]});
+            write_status(&api, &pod, status).await;
+            tokio::time::sleep(ATTEMPT_RETRY).await;
+            if !self.is_there(job).await {
+                return None;
+            }
+        }
+        write_status(&api, &pod, json!({"phase": "Running", "containerStatuses": null})).await;
+        Some(pod)
     }
+
+    /// Ends the Pod of an attempt, with its termination message.
+    async fn end_attempt(&self, pod: &Pod, message: &str, failed: bool) {
+        let code = i32::from(failed);
+        let over = json!({"terminated": {
+            "exitCode": code, "message": message, "finishedAt": self.now(),
+        }});
+        let phase = if failed { "Failed" } else { "Succeeded" };
+        let status = json!({"phase": phase, "containerStatuses": [container(&over)]});
+        write_status(&self.pods(pod), pod, status).await;
+    }
+}
+
+/// The status of the one container of an attempt.
+fn container(state: &Value) -> Value {
+    json!({
+        "name": "submit", "ready": false, "restartCount": 0, "image": "", "imageID": "",
+        "state": state,
+    })
 }
 
 /// What a Job is to hand in and where, read from its command line, its labels and its owner.

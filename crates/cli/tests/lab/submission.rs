@@ -128,6 +128,52 @@ async fn delete(engine: Engine) {
     stage.stop();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_an_upload_whose_secret_is_missing_says_so_until_it_is_there() {
+    wait_for_secret(Engine::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_an_upload_whose_secret_is_missing_says_so_until_it_is_there() {
+    wait_for_secret(Engine::Real).await;
+}
+
+/// Admission asks whether the owner may read the Secret, not whether there is one.
+async fn wait_for_secret(engine: Engine) {
+    let Some(external) = ExternalServices::start(Encryption::StartTls).await else { return };
+    let Some(stage) = Fixture::start(engine, &external.options()).await else { return };
+    let uploads = Uploads::start().await;
+    let person = Person::new("forgetful").spec(&json!({"submission": {
+        "url": uploads.url("/forgotten"), "secretRef": {"name": "hand-in"},
+    }}));
+    person.apply(&stage.objects).await;
+    stage.objects.until(&person.instance, "it is ready", is_phase("Ready")).await;
+    let Named { namespace, name } = &person.instance;
+    stage.objects.delete("Instance", namespace, name).await;
+    let late = |one: &Value| one["status"]["submission"][0]["error"].is_string();
+    let timeout = Duration::from_secs(150);
+    let stuck = stage.objects.until_within(timeout, &person.instance, "it says so", late).await;
+    let entry = &stuck["status"]["submission"][0];
+    assert_eq!((&entry["state"], &entry["attempts"]), (&json!("Running"), &json!(0)), "{entry}");
+    let error = entry["error"].as_str().unwrap_or_default();
+    assert!(error.contains("has not started") && error.contains("hand-in"), "{error}");
+    let conditions = stuck["status"]["conditions"].as_array().expect("conditions");
+    let submitted = conditions.iter().find(|one| one["type"] == "Submitted").expect("Submitted");
+    assert_eq!(
+        (&submitted["status"], &submitted["reason"]),
+        (&json!("False"), &json!("NotStarted"))
+    );
+    eventually("an Event says so", async || {
+        let events = stage.objects.list("Event", namespace, "").await;
+        events.iter().any(|one| one["reason"] == "SubmissionNotStarted").then_some(())
+    })
+    .await;
+    make_secret(&stage, &person, &json!({"token": "s3cret"})).await;
+    stage.objects.until_gone("Instance", namespace, name).await;
+    assert_eq!(uploads.to("/forgotten").len(), 1);
+    stage.stop();
+}
+
 pub(crate) fn is_done(instance: &Value) -> bool {
     instance["status"]["submission"][0]["state"] == "Done"
 }

@@ -82,10 +82,13 @@ pub struct ObservedJob {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobEnd {
-    /// With what the last attempt said, if one has failed, and when the next is made.
+    /// With what the last attempt said, if one has failed, or why the next one does not start, and
+    /// when that one is made.
     Running {
         error: Option<String>,
         retry_at: Option<Timestamp>,
+        /// When an attempt that has not started yet is late.
+        late_at: Option<Timestamp>,
     },
     Done {
         at: Timestamp,

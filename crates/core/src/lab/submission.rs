@@ -145,10 +145,14 @@ fn record_job(
     entry.attempts = job.failed_attempts;
     entry.retry_at = None;
     match &job.end {
-        JobEnd::Running { error, retry_at } => {
+        JobEnd::Running { error, retry_at, late_at } => {
             entry.state = SubmissionState::Running;
             entry.error.clone_from(error);
             entry.retry_at = retry_at.map(ceil_second);
+            // A Pod that never starts changes nothing that would wake anybody.
+            if let Some(at) = late_at {
+                builder.wake_at(*at);
+            }
         }
         JobEnd::Done { at, size, sha256, receipt } => {
             entry.state = SubmissionState::Done;

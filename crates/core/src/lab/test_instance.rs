@@ -27,7 +27,7 @@ pub(super) const DAY: SignedDuration = SignedDuration::from_hours(24);
 const MAX_DECISIONS: usize = 12;
 
 /// A Job whose first attempt is under way.
-pub(super) const RUNNING: JobEnd = JobEnd::Running { error: None, retry_at: None };
+pub(super) const RUNNING: JobEnd = JobEnd::Running { error: None, retry_at: None, late_at: None };
 
 /// When every test begins.
 pub(super) fn start() -> Timestamp {

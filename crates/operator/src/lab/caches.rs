@@ -47,6 +47,8 @@ pub(crate) struct LabCaches {
     of_ip: Index<IpAddr>,
     /// Claims, by the Instance that they say they are of.
     claims_of: Index<Key>,
+    /// Pods, by the uid of the Job that made them.
+    of_job: Index<String>,
     /// When the mail addresses of Tenants were changed, as far as this process has seen it.
     email_changed_at: RwLock<HashMap<Arc<str>, Timestamp>>,
     queue: Arc<Queue>,
@@ -74,6 +76,7 @@ impl LabCaches {
             of_address: Index::default(),
             of_ip: Index::default(),
             claims_of: Index::default(),
+            of_job: Index::default(),
             email_changed_at: RwLock::default(),
             queue,
             changes: tokio::sync::watch::Sender::new(0),
@@ -286,6 +289,8 @@ impl LabCaches {
                 }
             }
         }
+        let job = |pod: Option<&PodView>| pod.and_then(|pod| pod.job.clone());
+        self.of_job.update(change.key, job(change.before), job(change.now));
         if change.before != change.now {
             self.wake_owner(change.before.and_then(|pod| pod.instance.as_ref()));
             self.wake_owner(change.now.and_then(|pod| pod.instance.as_ref()));
@@ -347,6 +352,12 @@ impl LabCaches {
         let name = Key::new(key.namespace.clone(), child_name(&key.name, environment));
         let pod = self.pods.get(&name)?;
         self.owns(key, pod.owner.as_deref()).then_some(pod)
+    }
+
+    /// The Pods that a Job made, each with its key.
+    pub(super) fn attempts_of(&self, job: &str) -> Vec<(Key, Arc<PodView>)> {
+        let keys = self.of_job.of(job).into_iter();
+        keys.filter_map(|key| self.pods.get(&key).map(|pod| (key, pod))).collect()
     }
 
     /// The Instance behind a Service, by its exact name.

@@ -199,7 +199,10 @@ fn submitted(status: &InstanceStatus) -> Option<DesiredCondition> {
         return Some(desired(kind, false, "Failed", message));
     }
     if let Some(running) = in_state(SubmissionState::Running) {
-        return Some(match running.error.as_deref().filter(|_| running.attempts > 0) {
+        return Some(match running.error.as_deref() {
+            Some(error) if running.attempts == 0 => {
+                desired(kind, false, "NotStarted", retrying(running, error))
+            }
             Some(error) => desired(kind, false, "Retrying", retrying(running, error)),
             None => desired(kind, false, "Running", ""),
         });
@@ -226,8 +229,11 @@ fn submitted(status: &InstanceStatus) -> Option<DesiredCondition> {
     })
 }
 
-/// How it stands with an upload that has failed and is tried again.
+/// How it stands with an upload that has failed and is tried again, or has not begun.
 pub(super) fn retrying(entry: &SubmissionStatus, error: &str) -> String {
+    if entry.attempts == 0 {
+        return format!("{} is not being handed in yet: {error}", entry.environment);
+    }
     let next = match &entry.retry_at {
         Some(at) => format!("tried again at {:.0}", at.0),
         None => "tried again now".to_owned(),

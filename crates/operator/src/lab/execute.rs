@@ -26,6 +26,9 @@ use super::snapshot::InstanceSnapshot;
 use super::view::owner_uid;
 use crate::frame::write::{self, ObjectVersion, finalizers, with_finalizer, without_finalizer};
 
+/// What is done about [`Effect::Submit`].
+pub(super) const CREATE_JOB: &str = "create the submission's Job";
+
 impl Lab {
     /// Carries out what was decided about the object itself.
     pub(super) async fn execute_effects(
@@ -203,7 +206,7 @@ impl Lab {
             idempotency_key: &idempotency_key,
         };
         let job = object::job(instance, submission, submission_job, &by);
-        self.create(&snapshot.key.namespace, &job, "create the submission's Job").await
+        self.create(&snapshot.key.namespace, &job, CREATE_JOB).await
     }
 
     /// Sets our finalizer on the claim of an environment, or takes it away.

@@ -17,6 +17,7 @@ use sojourn_core::notice::DeliveryOutcome;
 use sojourn_core::spread::doubling;
 use sojourn_drivers::submission::Receipt;
 
+use super::attempt;
 use super::object::{child_name, job_name};
 use super::prober::ProbeResult;
 use super::reconcile::Lab;
@@ -136,7 +137,8 @@ impl Lab {
         Known::Is(ObservedJob { series: view.series, failed_attempts: view.failed, end })
     }
 
-    /// What is known of a Job that is not over. What its last attempt said is read once for each.
+    /// What is known of a Job that is not over. What its last attempt said is read once for each, while
+    /// none is under way.
     async fn under_way(
         &self,
         snapshot: &InstanceSnapshot,
@@ -144,20 +146,29 @@ impl Lab {
         view: &JobView,
         entry: &SubmissionEntry,
     ) -> JobEnd {
+        let pods = self.caches.attempts_of(&view.uid);
+        let unstarted = attempt::unstarted(name, view, &pods, snapshot.instance());
+        let late_at = unstarted.as_ref().map(|unstarted| unstarted.late_at);
+        if let Some(unstarted) = unstarted.filter(|one| one.late_at <= self.clock.now()) {
+            let error = Some(unstarted.words);
+            return JobEnd::Running { error, retry_at: None, late_at: None };
+        }
         if view.failed == 0 {
-            return JobEnd::Running { error: None, retry_at: None };
+            return JobEnd::Running { error: None, retry_at: None, late_at };
         }
         let waits = |at: Option<Timestamp>| at.filter(|_| !view.active);
-        let known = entry.series == view.series && entry.attempts == view.failed;
+        // While the next attempt is under way, what is on record may be why that one was late.
+        let known = entry.series == view.series && entry.attempts == view.failed && !view.active;
         if known && entry.error.is_some() {
-            return JobEnd::Running { error: entry.error.clone(), retry_at: waits(entry.retry_at) };
+            let (error, retry_at) = (entry.error.clone(), waits(entry.retry_at));
+            return JobEnd::Running { error, retry_at, late_at };
         }
         let Ok(result) = self.job_result(snapshot, name, view).await else {
-            return JobEnd::Running { error: entry.error.clone(), retry_at: None };
+            return JobEnd::Running { error: entry.error.clone(), retry_at: None, late_at };
         };
         let error = result.error.unwrap_or_else(|| "the attempt left no words".to_owned());
         let retry_at = result.ended_at.map(|ended| saturating_add(ended, back_off(view.failed)));
-        JobEnd::Running { error: Some(error), retry_at: waits(retry_at) }
+        JobEnd::Running { error: Some(error), retry_at: waits(retry_at), late_at }
     }
 
     /// What the newest Pod of a Job left behind.

@@ -6,18 +6,20 @@ use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
 use sojourn_api::lab::convert::write_state;
 use sojourn_api::lab::instance::Instance;
-use sojourn_api::lab::status::{InstanceStatus, Stage};
+use sojourn_api::lab::status::{InstanceStatus, Stage, SubmissionState};
 use sojourn_api::name::lab::mirror;
 use sojourn_core::decision::Wake;
 use sojourn_core::lab::state::{Action, InstanceState};
 
 use super::condition::conditions;
+use super::execute::CREATE_JOB;
 use super::notice::reference;
 use super::observe::ObservedInstance;
 use super::reconcile::{InstanceDecision, Lab, LabError};
 use super::snapshot::InstanceSnapshot;
 use super::transition::transitions;
 use crate::condition::{Generation, merged};
+use crate::frame::Class;
 use crate::frame::write::ObjectVersion;
 use crate::tracker::{Counter, StoredUse};
 
@@ -37,6 +39,7 @@ impl Lab {
         let before = instance.status.clone().unwrap_or_default();
         let mut status = before.clone();
         self.describe(snapshot, instance, decision, &mut status);
+        record_refused_job(&mut status, executed);
         let told = conditions(self, snapshot, observed, decision, executed, &status);
         let generation =
             Generation { now: instance.metadata.generation, observed: before.observed_generation };
@@ -196,6 +199,22 @@ impl Lab {
     }
 }
 
+/// Writes down why the API refuses the Job of what is being handed in: until somebody does something
+/// about it, nothing else says so. It is forgotten when the Job is there.
+fn record_refused_job(status: &mut InstanceStatus, executed: &Result<(), LabError>) {
+    let Err(error @ LabError::Api { what: CREATE_JOB, source }) = executed else { return };
+    if error.class() != Class::Blocked {
+        return;
+    }
+    let mut entries = status.submission.iter_mut();
+    if let Some(entry) = entries.find(|entry| entry.state == Some(SubmissionState::Running)) {
+        entry.error = Some(match &**source {
+            kube::Error::Api(refusal) => format!("{error}: {}", refusal.message),
+            _ => error.to_string(),
+        });
+    }
+}
+
 /// Whether it was found to be unused just now.
 fn begins_to_warn(before: &InstanceStatus, now: &InstanceStatus) -> bool {
     let stage = |status: &InstanceStatus| {
@@ -223,4 +242,35 @@ fn mirrored(state: &InstanceState, running: bool) -> [(&'static str, Option<Stri
         (mirror::LAST_RUNNING, Some(running.to_string())),
         (mirror::EXPIRING_WARNING, time(state.expiration.warned_at)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn refused(what: &'static str, code: u16) -> Result<(), LabError> {
+        let status =
+            kube::core::Status::failure("exceeded quota: jobs", "Forbidden").with_code(code);
+        Err(LabError::of(what, kube::Error::Api(Box::new(status))))
+    }
+
+    #[test]
+    fn a_job_that_is_refused_is_written_down_where_it_is_missed() {
+        for (what, code, words) in [
+            (CREATE_JOB, 403, Some("cannot create the submission's Job: exceeded quota: jobs")),
+            (CREATE_JOB, 422, Some("cannot create the submission's Job: exceeded quota: jobs")),
+            (CREATE_JOB, 503, None),
+            ("create the Pod", 403, None),
+        ] {
+            let mut status: InstanceStatus = serde_json::from_value(json!({"submission": [
+                {"environment": "db", "state": "Waiting"}, {"environment": "web", "state": "Running"},
+            ]}))
+            .unwrap();
+            record_refused_job(&mut status, &refused(what, code));
+            let errors: Vec<_> = status.submission.iter().map(|one| one.error.as_deref()).collect();
+            assert_eq!(errors, [None, words], "{what} {code}");
+        }
+    }
 }

@@ -109,9 +109,12 @@ fn submissions(before: &InstanceStatus, now: &InstanceStatus) -> Vec<Transition>
         let was = before.submission.iter().find(|one| one.environment == entry.environment);
         if was.and_then(|was| was.state) == entry.state {
             let failed = was.is_some_and(|was| entry.attempts > was.attempts);
+            let news = failed || was.is_some_and(|was| entry.error != was.error);
             let running = entry.state == Some(SubmissionState::Running);
-            if let Some(error) = entry.error.as_deref().filter(|_| failed && running) {
-                all.push(warning("SubmissionRetrying", retrying(entry, error)));
+            if let Some(error) = entry.error.as_deref().filter(|_| news && running) {
+                let begun = entry.attempts > 0;
+                let reason = if begun { "SubmissionRetrying" } else { "SubmissionNotStarted" };
+                all.push(warning(reason, retrying(entry, error)));
             }
             continue;
         }

@@ -122,6 +122,8 @@ pub(crate) struct PodView {
     pub(crate) environment: String,
     /// Of a Job that hands something in, not of the environment itself.
     pub(crate) submission: bool,
+    /// The uid of the Job that made it.
+    pub(crate) job: Option<String>,
     pub(crate) phase: PodPhase,
     pub(crate) ready: bool,
     pub(crate) deleting: bool,
@@ -157,12 +159,18 @@ impl PodView {
         let ip = status.and_then(|status| status.pod_ip.as_deref());
         let created = pod.creation_timestamp().map(|time| time.0);
         let since = pod.annotations().get(super::object::SINCE).and_then(|at| at.parse().ok());
+        let submission = pod.labels().contains_key(super::object::SUBMISSION);
         Self {
             instance: owner_of(pod),
             owner: owner_uid(pod),
             uid: pod.uid().unwrap_or_default(),
             environment: pod.labels().get(lab::ENVIRONMENT).cloned().unwrap_or_default(),
-            submission: pod.labels().contains_key(super::object::SUBMISSION),
+            submission,
+            job: pod
+                .owner_references()
+                .iter()
+                .find(|owner| submission && owner.controller == Some(true) && owner.kind == "Job")
+                .map(|owner| owner.uid.clone()),
             phase,
             ready,
             deleting: pod.metadata.deletion_timestamp.is_some(),
@@ -170,7 +178,7 @@ impl PodView {
             since: [created, since].into_iter().flatten().min(),
             ip: ip.and_then(|ip| ip.parse().ok()),
             ports: ports(pod),
-            message: words(pod),
+            message: words(pod).or_else(|| obstacle(pod).filter(|_| submission)),
         }
     }
 }
@@ -207,6 +215,22 @@ fn words(pod: &Pod) -> Option<String> {
     waiting.or_else(|| said(&status.message)).or_else(|| said(&status.reason))
 }
 
+/// What a Pod waits for before any of its containers can be made: a node, or a volume. Environments
+/// say less, because each start would be a change of their status.
+fn obstacle(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let unscheduled = status.conditions.iter().flatten().find_map(|condition| {
+        let waits = condition.type_ == "PodScheduled" && condition.status == "False";
+        condition.message.clone().filter(|text| waits && !text.is_empty())
+    });
+    unscheduled.or_else(|| {
+        status.container_statuses.iter().flatten().find_map(|container| {
+            let message = container.state.as_ref()?.waiting.as_ref()?.message.clone();
+            message.filter(|text| !text.is_empty())
+        })
+    })
+}
+
 /// A Job that hands in a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct JobView {
@@ -219,6 +243,7 @@ pub(crate) struct JobView {
     pub(crate) failed: u32,
     /// An attempt is under way.
     pub(crate) active: bool,
+    pub(crate) created: Option<Timestamp>,
     pub(crate) end: JobEnd,
     /// Its outcome is on record, and it is on its way out.
     pub(crate) terminating: bool,
@@ -259,6 +284,7 @@ impl JobView {
                 .and_then(|failed| u32::try_from(failed).ok())
                 .unwrap_or_default(),
             active: status.and_then(|status| status.active).is_some_and(|active| active > 0),
+            created: job.creation_timestamp().map(|time| time.0),
             end,
             terminating: job.metadata.deletion_timestamp.is_some()
                 || job.spec.as_ref().is_some_and(|spec| spec.ttl_seconds_after_finished.is_some()),

@@ -230,6 +230,29 @@ async fn a_job_that_failed_for_good_is_told_and_tried_again_only_when_somebody_s
     simulation.assert_invariants();
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_upload_whose_pod_never_starts_says_so_and_goes_on_when_it_can() {
+    let simulation = exam(1).await;
+    simulation.kubelet.attempts_wait_for(Some("secret \"hand-in\" not found"));
+    end(&simulation);
+    let late = |one: &Instance| status(one).submission.iter().any(|entry| entry.error.is_some());
+    let stuck = simulation.until(HOUR, &key("one"), late).await;
+    let entry = &status(&stuck).submission[0];
+    assert_eq!((entry.state, entry.attempts), (Some(SubmissionState::Running), 0));
+    let error = entry.error.as_deref().unwrap_or_default();
+    assert!(error.contains("has not started: secret \"hand-in\" not found"), "{error}");
+    assert_eq!(condition(&stuck, condition::SUBMITTED), Some(("NotStarted".to_owned(), false)));
+    let before = simulation.operator.reconciles();
+    simulation.pass(HOUR).await;
+    let looks = simulation.operator.reconciles() - before;
+    assert!(looks <= 30, "{looks} looks at what only waits");
+    simulation.kubelet.attempts_wait_for(None);
+    let done = simulation.until(HOUR, &key("one"), all_are(SubmissionState::Done)).await;
+    let entry = &status(&done).submission[0];
+    assert_eq!((entry.attempts, entry.error.as_deref()), (1, None));
+    simulation.assert_invariants();
+}
+
 // case: lab S10, S15
 #[tokio::test(start_paused = true)]
 async fn what_was_handed_in_is_not_handed_in_again() {

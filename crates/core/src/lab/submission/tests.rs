@@ -332,7 +332,7 @@ fn an_upload_that_fails_is_told_while_it_is_tried_again() {
     assert_eq!((entry(&instance).attempts, entry(&instance).error), (0, None));
     let retry_at = Some(instance.now + MINUTE);
     let error = Some("the upload answered 500".to_owned());
-    instance.job("main", 1, 2, JobEnd::Running { error: error.clone(), retry_at });
+    instance.job("main", 1, 2, JobEnd::Running { error: error.clone(), retry_at, late_at: None });
     instance.settle();
     let failing = entry(&instance);
     assert_eq!(failing.state, SubmissionState::Running);
@@ -346,4 +346,29 @@ fn an_upload_that_fails_is_told_while_it_is_tried_again() {
     instance.job("main", 1, 0, done(at(HOUR)));
     instance.settle();
     assert_eq!(entry(&instance).attempts, 1);
+}
+
+#[test]
+fn an_attempt_that_does_not_start_is_looked_at_when_it_is_late_and_says_why() {
+    let mut instance = ended(&[("main", None)]);
+    let late = instance.now + MINUTE;
+    let waits = JobEnd::Running { error: None, retry_at: None, late_at: Some(late) };
+    instance.job("main", 1, 0, waits);
+    let settled = instance.settle();
+    assert!(settled.wake.at().is_some_and(|at| at <= late), "{:?}", settled.wake);
+    assert_eq!(instance.state.submissions.entries[0].error, None);
+    let error = Some("its Pod has not started".to_owned());
+    instance.job(
+        "main",
+        1,
+        0,
+        JobEnd::Running { error: error.clone(), retry_at: None, late_at: None },
+    );
+    instance.settle();
+    let entry = &instance.state.submissions.entries[0];
+    assert_eq!((entry.state, entry.attempts), (SubmissionState::Running, 0));
+    assert_eq!(entry.error, error);
+    instance.job("main", 1, 0, RUNNING);
+    instance.settle();
+    assert_eq!(instance.state.submissions.entries[0].error, None, "it runs after all");
 }

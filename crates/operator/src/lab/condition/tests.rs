@@ -254,6 +254,11 @@ fn what_is_handed_in_is_as_far_as_its_slowest_part() {
         {"environment": "web", "state": "Running", "attempts": 0},
     ]})));
     assert_eq!(running, Some(desired("Submitted", false, "Running", "")));
+    let unstarted = submitted(&status(json!({"submission": [
+        {"environment": "web", "state": "Running", "attempts": 0, "error": "its Pod has not started"},
+    ]})));
+    let words = "web is not being handed in yet: its Pod has not started";
+    assert_eq!(unstarted, Some(desired("Submitted", false, "NotStarted", words)));
     let retrying = submitted(&status(json!({"submission": [
         {"environment": "web", "state": "Running", "attempts": 2, "error": "answered 500",
          "retryAt": "2026-11-16T04:00:00Z"},

@@ -193,3 +193,23 @@ fn every_attempt_that_fails_is_told() {
     assert_eq!(first, [("SubmissionRetrying", words.to_owned())]);
     assert_eq!(told(entry(1, Some("answered 500")), entry(1, Some("answered 500"))), []);
 }
+
+#[test]
+fn an_attempt_that_does_not_start_is_told_once() {
+    let entry = |attempts: u32, error: Option<&str>| {
+        json!({"submission": [{
+            "environment": "web", "state": "Running", "attempts": attempts, "error": error,
+        }]})
+    };
+    let late = "its Pod ada-web-submit-1-x has not started: secret \"hand-in\" not found";
+    let first = told(entry(0, None), entry(0, Some(late)));
+    let words = format!("web is not being handed in yet: {late}");
+    assert_eq!(first, [("SubmissionNotStarted", words)]);
+    assert_eq!(told(entry(0, Some(late)), entry(0, Some(late))), []);
+    assert_eq!(told(entry(0, Some(late)), entry(0, None)), [], "it runs after all");
+    let second = told(entry(1, Some("answered 500")), entry(1, Some(late)));
+    assert_eq!(
+        second.iter().map(|(reason, _)| *reason).collect::<Vec<_>>(),
+        ["SubmissionRetrying"]
+    );
+}
