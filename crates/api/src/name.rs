@@ -121,6 +121,8 @@ pub mod lab {
         pub const TENANT_MISSING: &str = "TenantMissing";
         pub const CONFIGURATION_INVALID: &str = "ConfigurationInvalid";
         pub const NAME_TAKEN: &str = "NameTaken";
+        /// What was to be handed in is gone with its claim.
+        pub const CLAIM_MISSING: &str = "ClaimMissing";
     }
 }
 

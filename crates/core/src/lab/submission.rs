@@ -66,7 +66,7 @@ fn follow_job(
         Known::Unknown => return,
         Known::Absent => {
             if entry.state == SubmissionState::Running && may_submit {
-                request_job(entry, claims, builder);
+                request_job(entry, claims, outbox, builder);
             }
             return;
         }
@@ -94,7 +94,12 @@ fn remove_job(entry: &SubmissionEntry, series: u32, builder: &mut DecisionBuilde
 }
 
 /// Asks for the Job of an entry that is `Running`, if it can still be handed in.
-fn request_job(entry: &mut SubmissionEntry, claims: &[String], builder: &mut DecisionBuilder<'_>) {
+fn request_job(
+    entry: &mut SubmissionEntry,
+    claims: &[String],
+    outbox: &mut Outbox<NoticeKind>,
+    builder: &mut DecisionBuilder<'_>,
+) {
     let Some(wanted) = wanted(builder) else { return };
     if let Some(because) = ineligibility(wanted, claims, &entry.environment) {
         skip(entry, because);
@@ -103,6 +108,10 @@ fn request_job(entry: &mut SubmissionEntry, claims: &[String], builder: &mut Dec
     }
     if builder.seen.namespace_terminating {
         builder.because(Reason::NamespaceLeaves);
+        return;
+    }
+    if claim_is_gone(&entry.environment, claims, builder) {
+        fail(entry, CLAIM_GONE.to_owned(), outbox, builder);
         return;
     }
     let environment = entry.environment.clone();
@@ -128,6 +137,14 @@ fn ineligibility(wanted: &SubmissionScope, claims: &[String], environment: &str)
 }
 
 const NO_CLAIM: &str = "no claim was made for it, so there is nothing to hand in";
+
+/// Whether a claim was made and somebody has taken it away since.
+fn claim_is_gone(environment: &str, claims: &[String], builder: &DecisionBuilder<'_>) -> bool {
+    let made = claims.iter().any(|claimed| claimed == environment);
+    made && !builder.seen.claims.iter().any(|claim| claim.environment == environment)
+}
+
+const CLAIM_GONE: &str = "its claim was deleted, and the data with it; whoever may do so gives it up: sojourn submission waive";
 
 fn skip(entry: &mut SubmissionEntry, because: String) {
     entry.state = SubmissionState::Skipped;
@@ -165,14 +182,24 @@ fn record_job(
             builder.wake_now();
         }
         JobEnd::Failed { error } => {
-            entry.state = SubmissionState::Failed;
-            entry.error = Some(error.clone());
-            let stage = format!("submission-{}-{}", entry.environment, entry.series);
-            let id = NoticeId::new(&builder.intent.uid, &stage, builder.intent.created_at);
-            outbox.record(id, NoticeKind::SubmissionFailed, None, None, builder.now);
-            builder.wake_now();
+            fail(entry, error.clone(), outbox, builder);
         }
     }
+}
+
+/// Records that a series is over without an upload, and has its owner told.
+fn fail(
+    entry: &mut SubmissionEntry,
+    error: String,
+    outbox: &mut Outbox<NoticeKind>,
+    builder: &mut DecisionBuilder<'_>,
+) {
+    entry.state = SubmissionState::Failed;
+    entry.error = Some(error);
+    let stage = format!("submission-{}-{}", entry.environment, entry.series);
+    let id = NoticeId::new(&builder.intent.uid, &stage, builder.intent.created_at);
+    outbox.record(id, NoticeKind::SubmissionFailed, None, None, builder.now);
+    builder.wake_now();
 }
 
 /// Applies what was asked for: a hand-in, by an end or by a request, another try, a waiver.

@@ -2,6 +2,7 @@
 
 use sojourn_api::lab::status::{InstanceStatus, Phase, SubmissionState, SubmissionStatus};
 use sojourn_api::name::lab::{condition, reason};
+use sojourn_core::lab::observed::Claim;
 use sojourn_core::lab::reason::Reason;
 use sojourn_core::notice::Delivery;
 
@@ -24,14 +25,14 @@ pub(super) fn conditions(
 ) -> Vec<DesiredCondition> {
     let problem = problem(lab.config.problem(), lab.drivers.problem());
     let taken = match executed {
-        Err(error @ (LabError::Taken { .. } | LabError::Missing { .. })) => Some(error.to_string()),
+        Err(error @ LabError::Taken { .. }) => Some(error.to_string()),
         Ok(()) | Err(_) => conflicting_object(&lab.caches, snapshot),
     };
     let mut all = vec![accepted(snapshot, taken, problem), ready(status)];
     all.extend(activity(snapshot, observed, decision));
     all.extend(undeliverable(decision));
     all.extend(checked(snapshot, observed, status));
-    all.extend(submitted(status));
+    all.extend(submitted(status, &observed.claims));
     all.extend(held(decision));
     all
 }
@@ -181,7 +182,7 @@ fn checked(
     }
 }
 
-fn submitted(status: &InstanceStatus) -> Option<DesiredCondition> {
+fn submitted(status: &InstanceStatus, claims: &[Claim]) -> Option<DesiredCondition> {
     if status.submission.is_empty() {
         return None;
     }
@@ -190,13 +191,15 @@ fn submitted(status: &InstanceStatus) -> Option<DesiredCondition> {
         status.submission.iter().find(|entry| entry.state == Some(wanted))
     };
     if let Some(failed) = in_state(SubmissionState::Failed) {
-        let error = failed.error.clone().unwrap_or_default();
-        let message = format!(
-            "{} could not be handed in, after {}: {error}",
-            failed.environment,
-            attempts(failed.attempts)
-        );
-        return Some(desired(kind, false, "Failed", message));
+        let (name, error) = (&failed.environment, failed.error.as_deref().unwrap_or_default());
+        let lost =
+            status.claims.contains(name) && !claims.iter().any(|one| one.environment == *name);
+        let reason = if lost { reason::CLAIM_MISSING } else { "Failed" };
+        let message = match failed.attempts {
+            0 => format!("{name} could not be handed in: {error}"),
+            count => format!("{name} could not be handed in, after {}: {error}", attempts(count)),
+        };
+        return Some(desired(kind, false, reason, message));
     }
     if let Some(running) = in_state(SubmissionState::Running) {
         return Some(match running.error.as_deref() {

@@ -138,8 +138,9 @@ fn because(kind: NoticeKind, state: &InstanceState) -> (String, Option<Timestamp
         }
         NoticeKind::SubmissionFailed => {
             let words = match failed_submissions(state).map(|entry| entry.attempts).max() {
-                None => String::new(),
-                Some(0 | 1) => "the attempt failed".to_owned(),
+                // It was never tried: the detail says why.
+                None | Some(0) => String::new(),
+                Some(1) => "the attempt failed".to_owned(),
                 Some(attempts) => format!("{attempts} attempts failed"),
             };
             return (words, None);

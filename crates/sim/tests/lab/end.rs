@@ -14,7 +14,7 @@ use sojourn_sim::lab::invariants::Policy;
 use sojourn_sim::lab::people::Design;
 use sojourn_sim::lab::simulation::LabSimulation;
 
-use crate::fixture::{DAY, HOUR, condition, hours, key, lend, simulation, status};
+use crate::fixture::{DAY, HOUR, condition, hours, key, lend, simulation, status, told};
 
 const EXAM: &str = "https://exam.example/one";
 const HAND_IN: &str = "https://hand-in.example/";
@@ -229,6 +229,41 @@ async fn a_claim_of_an_instance_that_was_taken_away_by_force_is_let_go() {
     simulation.until_gone(SOON, &key("one")).await;
     simulation.pass(HOUR).await;
     assert_eq!(claims(&simulation).await.len(), 0);
+}
+
+/// Whoever may `hold` can delete the claim itself: its data is lost, and that is said once.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_deleted_by_force_is_told_and_waits_to_be_waived() {
+    let simulation = simulation(&kept(Policy::default()), "").await;
+    lend(&simulation, "one", handing_in()).await;
+    simulation.stop(&key("one")).await;
+    simulation.until(HOUR, &key("one"), is_off).await;
+    let named = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "one-web", "namespace": "lab"},
+    });
+    simulation.delete(&named).await;
+    simulation.merge(&named, &json!({"metadata": {"finalizers": null}})).await;
+    simulation.remove(&key("one")).await;
+    let failed = |one: &Instance| {
+        status(one).submission.first().and_then(|one| one.state) == Some(SubmissionState::Failed)
+    };
+    let lost = simulation.until(HOUR, &key("one"), failed).await;
+    let entry = &status(&lost).submission[0];
+    assert_eq!(entry.attempts, 0);
+    let error = entry.error.as_deref().unwrap_or_default();
+    assert!(error.starts_with("its claim was deleted"), "{error}");
+    let missing = Some(("ClaimMissing".to_owned(), false));
+    assert_eq!(condition(&lost, condition::SUBMITTED), missing);
+    assert_eq!(condition(&lost, condition::ACCEPTED), Some(("Valid".to_owned(), true)));
+    simulation.pass(DAY).await;
+    assert_eq!(told(&simulation), ["submission-failed"]);
+    assert!(simulation.instance(&key("one")).await.is_some(), "nobody has given it up");
+    simulation.checker.lock().person_waives_submission(&key("one"));
+    simulation.command(&key("one"), lab::SUBMISSION_WAIVE).await;
+    simulation.until_gone(HOUR, &key("one")).await;
+    assert_eq!(submitted(&simulation), 0);
+    simulation.assert_invariants();
 }
 
 #[tokio::test(start_paused = true)]

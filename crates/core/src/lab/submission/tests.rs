@@ -1,4 +1,4 @@
-use super::super::observed::StatusAnswer;
+use super::super::observed::{Claim, StatusAnswer};
 use super::super::test_instance::{DAY, HOUR, MINUTE, RUNNING, TestInstance, at};
 use super::*;
 
@@ -371,4 +371,31 @@ fn an_attempt_that_does_not_start_is_looked_at_when_it_is_late_and_says_why() {
     instance.job("main", 1, 0, RUNNING);
     instance.settle();
     assert_eq!(instance.state.submissions.entries[0].error, None, "it runs after all");
+}
+
+#[test]
+fn a_claim_that_was_taken_away_is_told_and_waits_to_be_waived() {
+    let mut instance = TestInstance::submitting(&[("main", None), ("other", None)]);
+    instance.settle();
+    instance.claims.retain(|claim| claim.environment != "main");
+    instance.answer = Some(StatusAnswer::Ends);
+    instance.advance(MINUTE * 6);
+    assert_eq!(
+        states(&instance),
+        [("main", SubmissionState::Failed), ("other", SubmissionState::Running)]
+    );
+    let error = instance.state.submissions.entries[0].error.clone().unwrap_or_default();
+    assert!(error.starts_with("its claim was deleted"), "{error}");
+    let told: Vec<_> = instance.sent_notices().into_iter().map(|(_, kind)| kind).collect();
+    assert_eq!(told, [NoticeKind::SubmissionFailed]);
+    assert_eq!(submits(&instance), [submit("other", 1)], "there is nothing to hand in");
+    instance.advance(DAY);
+    assert_eq!(submits(&instance).len(), 1);
+    // Somebody has restored it.
+    let restored = Claim { environment: "main".to_owned(), has_finalizer: true, bound: true };
+    instance.claims.push(restored);
+    instance.job("other", 1, 0, done(instance.now));
+    instance.intent.submission.retried = Some(instance.now);
+    instance.settle();
+    assert_eq!(submits(&instance), [submit("other", 1), submit("main", 2)]);
 }

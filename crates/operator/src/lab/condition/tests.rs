@@ -241,7 +241,7 @@ fn what_is_handed_in_is_as_far_as_its_slowest_part() {
                 |state| json!({"environment": "web", "state": state, "attempts": 10, "error": "e"}),
             )
             .collect();
-        submitted(&status(json!({"submission": entries}))).map(|one| (one.holds, one.reason))
+        submitted(&status(json!({"submission": entries})), &[]).map(|one| (one.holds, one.reason))
     };
     assert_eq!(all(&[]), None);
     assert_eq!(all(&["Done", "Done"]), Some((true, "Done")));
@@ -250,27 +250,50 @@ fn what_is_handed_in_is_as_far_as_its_slowest_part() {
     assert_eq!(all(&["Done", "Skipped", "Waived"]), Some((false, "Waived")));
     assert_eq!(all(&["Done", "Waiting"]), Some((false, "Waiting")));
     assert_eq!(all(&["Waiting", "Running"]), Some((false, "Retrying")));
-    let running = submitted(&status(json!({"submission": [
-        {"environment": "web", "state": "Running", "attempts": 0},
-    ]})));
+    let running = submitted(
+        &status(json!({"submission": [
+            {"environment": "web", "state": "Running", "attempts": 0},
+        ]})),
+        &[],
+    );
     assert_eq!(running, Some(desired("Submitted", false, "Running", "")));
-    let unstarted = submitted(&status(json!({"submission": [
-        {"environment": "web", "state": "Running", "attempts": 0, "error": "its Pod has not started"},
-    ]})));
+    let unstarted = submitted(
+        &status(json!({"submission": [
+            {"environment": "web", "state": "Running", "attempts": 0, "error": "its Pod has not started"},
+        ]})),
+        &[],
+    );
     let words = "web is not being handed in yet: its Pod has not started";
     assert_eq!(unstarted, Some(desired("Submitted", false, "NotStarted", words)));
-    let retrying = submitted(&status(json!({"submission": [
-        {"environment": "web", "state": "Running", "attempts": 2, "error": "answered 500",
-         "retryAt": "2026-11-16T04:00:00Z"},
-    ]})));
+    let retrying = submitted(
+        &status(json!({"submission": [
+            {"environment": "web", "state": "Running", "attempts": 2, "error": "answered 500",
+             "retryAt": "2026-11-16T04:00:00Z"},
+        ]})),
+        &[],
+    );
     let words = "web could not be handed in yet, after 2 attempts: answered 500; tried again at 2026-11-16T04:00:00Z";
     assert_eq!(retrying, Some(desired("Submitted", false, "Retrying", words)));
     assert_eq!(all(&["Running", "Failed"]), Some((false, "Failed")));
-    let failed = submitted(&status(json!({"submission": [
-        {"environment": "web", "state": "Failed", "attempts": 10, "error": "answered 500"},
-    ]})));
+    let failed = submitted(
+        &status(json!({"submission": [
+            {"environment": "web", "state": "Failed", "attempts": 10, "error": "answered 500"},
+        ]})),
+        &[],
+    );
     let words = "web could not be handed in, after 10 attempts: answered 500";
     assert_eq!(failed.map(|one| one.message).as_deref(), Some(words));
+}
+
+#[test]
+fn a_claim_that_is_gone_is_no_name_that_is_taken() {
+    let now = status(json!({"claims": ["web"], "submission": [
+        {"environment": "web", "state": "Failed", "attempts": 0, "error": "its claim was deleted"},
+    ]}));
+    let words = "web could not be handed in: its claim was deleted";
+    assert_eq!(submitted(&now, &[]), Some(desired("Submitted", false, "ClaimMissing", words)));
+    let there = Claim { environment: "web".to_owned(), has_finalizer: true, bound: true };
+    assert_eq!(submitted(&now, &[there]).map(|one| one.reason), Some("Failed"));
 }
 
 #[test]
