@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::client;
 use crate::folder::Folder;
-use crate::process::{Ended, Running, command};
+use crate::process::{Ended, Running, command, sojourn};
 
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 const LAB: &str = "lab.sojourn.dev/v1alpha1";
@@ -37,31 +37,55 @@ impl Fixture {
     /// One with Ada's instance, whose Pods are played by nobody: commands only look and ask.
     pub(crate) async fn with_instance() -> Self {
         let stage = Self::empty(&["--no-pods"]).await;
-        stage
-            .apply(json!({
-                "apiVersion": LAB, "kind": "Tenant", "metadata": {"name": "ada"},
-                "spec": {"firstName": "Ada", "lastName": "Lovelace", "email": "ada@example.org"},
-            }))
-            .await;
-        stage
-            .apply(json!({
-                "apiVersion": LAB, "kind": "Template",
-                "metadata": {"name": "notebook", "namespace": "default"},
-                "spec": {
-                    "inactivityTimeout": "30d", "deleteAfter": "90d",
-                    "environmentList": [{"name": "web", "command": ["true"]}],
-                },
-            }))
-            .await;
-        stage
-            .apply(json!({
-                "apiVersion": LAB, "kind": "Instance",
-                "metadata": {"name": "one", "namespace": "default"},
-                "spec": {"template": {"name": "notebook"}, "tenant": {"name": "ada"}},
-            }))
-            .await;
+        stage.lend().await;
         stage.until(|status| status["next"]["at"].is_string()).await;
         stage
+    }
+
+    /// The same, where nobody decides anything: a status is what a test writes.
+    pub(crate) async fn without_controllers() -> Self {
+        let stage = Self::empty(&["--no-pods", "--no-controllers"]).await;
+        for text in sojourn(&["crds"]).stdout.split("---\n").filter(|text| !text.trim().is_empty())
+        {
+            stage.apply(serde_saphyr::from_str(text).expect("YAML")).await;
+        }
+        stage.lend().await;
+        stage
+    }
+
+    /// Makes Ada's instance, and what it names.
+    async fn lend(&self) {
+        self.apply(json!({
+            "apiVersion": LAB, "kind": "Tenant", "metadata": {"name": "ada"},
+            "spec": {"firstName": "Ada", "lastName": "Lovelace", "email": "ada@example.org"},
+        }))
+        .await;
+        self.apply(json!({
+            "apiVersion": LAB, "kind": "Template",
+            "metadata": {"name": "notebook", "namespace": "default"},
+            "spec": {
+                "inactivityTimeout": "30d", "deleteAfter": "90d",
+                "environmentList": [{"name": "web", "command": ["true"]}],
+            },
+        }))
+        .await;
+        self.apply(json!({
+            "apiVersion": LAB, "kind": "Instance",
+            "metadata": {"name": "one", "namespace": "default"},
+            "spec": {"template": {"name": "notebook"}, "tenant": {"name": "ada"}},
+        }))
+        .await;
+    }
+
+    /// Writes into the instance's status.
+    pub(crate) async fn set_status(&self, status: Value) {
+        let named = json!({
+            "apiVersion": LAB, "kind": "Instance",
+            "metadata": {"name": "one", "namespace": "default"},
+        });
+        let patch = Patch::Merge(json!({"status": status}));
+        let params = PatchParams::default();
+        self.api(&named).patch_status("one", &params, &patch).await.expect("a status");
     }
 
     fn api(&self, object: &Value) -> Api<DynamicObject> {

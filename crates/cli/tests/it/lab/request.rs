@@ -1,4 +1,4 @@
-//! `keep`, `extend`, `stop`, `start` and `submission`.
+//! `keep`, `extend`, `stop`, `start`, `reopen`, `submission` and `notice`.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -144,4 +144,83 @@ async fn submissions_need_a_place_to_go_to() {
     assert_eq!(asked.code, Some(0), "{}", asked.stderr);
     assert_eq!(asked.stderr, "The data of instance/one is handed in once it is off.");
     stage.until(|status| status["submissionCommands"]["requested"].is_string()).await;
+}
+
+const ENDED: &str = "2026-11-17T09:00:00Z";
+
+#[tokio::test]
+async fn what_has_ended_is_reopened_and_not_started() {
+    let stage = Fixture::with_instance().await;
+    let (code, told) = stage.refuses(&["reopen", "instance/one"]).await;
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("has not ended, so there is nothing to take back"), "{told}");
+    assert!(told.contains("sojourn start instance/one"), "{told}");
+
+    stage.prints(&["stop", "instance/one"]).await;
+    stage.until(|status| status["stopReason"] == "User").await;
+    stage.set_status(json!({"ended": {"at": ENDED, "reason": "Terminated"}})).await;
+    let (code, told) = stage.refuses(&["start", "instance/one"]).await;
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains(&format!("ended at {ENDED}, and is not started again")), "{told}");
+    assert!(told.contains("sojourn reopen instance/one"), "{told}");
+    assert_eq!(stage.instance().await.data["spec"]["running"], false, "nothing was written");
+
+    let reopened = stage.types(&["reopen", "instance/one"]).await;
+    assert_eq!(reopened.code, Some(0), "{}", reopened.stderr);
+    let words = "instance/one does not count as ended any more, and is being started.";
+    assert_eq!(reopened.stderr, words);
+    let instance = stage.instance().await;
+    assert_eq!(instance.data["spec"]["running"], true);
+    let annotations = instance.metadata.annotations.unwrap_or_default();
+    assert_eq!(annotations.get("lab.sojourn.dev/reopen").map(String::as_str), Some(ENDED));
+    let status = stage.until(|status| status["reopened"].is_string()).await;
+    assert_eq!((&status["reopened"], &status["ended"]), (&json!(ENDED), &Value::Null));
+}
+
+#[tokio::test]
+async fn only_what_has_failed_is_tried_again_and_only_what_waits_is_given_up() {
+    let stage = Fixture::without_controllers().await;
+    let annotations = async || stage.instance().await.metadata.annotations.unwrap_or_default();
+    stage
+        .apply(json!({
+            "apiVersion": "lab.sojourn.dev/v1alpha1", "kind": "Instance",
+            "metadata": {"name": "one", "namespace": "default"},
+            "spec": {
+                "template": {"name": "notebook"}, "tenant": {"name": "ada"},
+                "submission": {"url": "https://exams.example/in"},
+            },
+        }))
+        .await;
+    let entry = |state: &str| json!({"submission": [{"environment": "web", "state": state}]});
+    for status in [json!({}), entry("Running"), entry("Done"), entry("Waived")] {
+        stage.set_status(status.clone()).await;
+        let (code, told) = stage.refuses(&["submission", "retry", "instance/one"]).await;
+        assert_eq!(code, 1, "{status}: {told}");
+        let words = "nothing of instance/one has failed to be handed in: nothing is tried again";
+        assert!(told.contains(words) && told.contains("sojourn why instance/one"), "{told}");
+    }
+    assert!(!annotations().await.contains_key("lab.sojourn.dev/submission-retry"));
+    stage.set_status(entry("Failed")).await;
+    let retried = stage.types(&["submission", "retry", "instance/one"]).await;
+    assert_eq!(retried.code, Some(0), "{}", retried.stderr);
+    assert_eq!(retried.stderr, "The data of instance/one is handed in again.");
+    assert!(annotations().await.contains_key("lab.sojourn.dev/submission-retry"));
+
+    let notice = |id: &str, state: &str| json!({"id": id, "kind": "Stopped", "state": state});
+    stage.set_status(json!({"notices": [notice("a", "Delivered")]})).await;
+    let (code, told) = stage.refuses(&["notice", "waive", "instance/one"]).await;
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("no notice of instance/one waits to be delivered"), "{told}");
+    assert!(!annotations().await.contains_key("lab.sojourn.dev/notice-waive"));
+    for (notices, what) in [
+        (json!([notice("a", "Delivered"), notice("b", "Waiting")]), "One notice is"),
+        (json!([notice("a", "Waiting"), notice("b", "Waiting")]), "Some notices are"),
+    ] {
+        stage.set_status(json!({"notices": notices})).await;
+        let waived = stage.types(&["notice", "waive", "instance/one"]).await;
+        assert_eq!(waived.code, Some(0), "{}", waived.stderr);
+        let words = format!("{what} given up: nobody accepts what instance/one has to tell.");
+        assert_eq!(waived.stderr, words);
+    }
+    assert!(annotations().await.contains_key("lab.sojourn.dev/notice-waive"));
 }
