@@ -1,6 +1,7 @@
 //! Who names something must be allowed to: the attacks on a real kube-apiserver, where admission is a
 //! webhook of `sojourn operator` with the rights of its account and no others.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
@@ -69,25 +70,118 @@ fn tenant(name: &str, user: Option<&str>) -> Value {
     tenant
 }
 
+/// Everything with our kinds but `hold`, and deletions of what holds their data, in a namespace.
+fn rights_without_hold(namespace: &str) -> [Value; 2] {
+    let [mut role, mut binding] = rights();
+    for object in [&mut role, &mut binding] {
+        object["metadata"]["namespace"] = json!(namespace);
+    }
+    let rule = |group: &str, resources: Value| json!({"apiGroups": [group], "resources": resources, "verbs": ["get", "patch", "delete"]});
+    role["rules"] = json!([
+        rule("lab.sojourn.dev", json!(["instances"])),
+        rule("", json!(["persistentvolumeclaims", "namespaces"])),
+    ]);
+    [role, binding]
+}
+
+/// An Instance in the namespace `exam`, and the claim that holds its data until that is handed in.
+fn owed(name: &str, part: Value) -> [Value; 2] {
+    let mut instance = instance(name, "plain", part);
+    instance["metadata"]["namespace"] = json!("exam");
+    let claim = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": format!("{name}-web"), "namespace": "exam",
+            "labels": {"lab.sojourn.dev/instance": name},
+            "finalizers": ["lab.sojourn.dev/submission"],
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+        },
+    });
+    [instance, claim]
+}
+
 impl Cluster {
-    /// What somebody with rights over our kinds alone can do.
-    fn try_as_mallory(&self, object: &Value) -> Ended {
+    fn kubectl_as_mallory(&self, words: &[&str]) -> Ended {
+        let mut kubectl = Command::new(&self.kubectl);
+        kubectl.args(words).arg("--kubeconfig").arg(self.kubeconfig_of_mallory());
+        Running::start_reading(kubectl, Stdio::null()).ended()
+    }
+
+    fn kubeconfig_of_mallory(&self) -> PathBuf {
         let text = std::fs::read_to_string(self.plane.kubeconfig()).expect("a kubeconfig");
         let mut config: Value = serde_json::from_str(&text).expect("JSON");
         config["users"][0]["user"] = json!({"token": MALLORY_TOKEN});
-        let (kubeconfig, file) = (self.folder.join("mallory"), self.folder.join("tried.yaml"));
+        let kubeconfig = self.folder.join("mallory");
         std::fs::write(&kubeconfig, config.to_string()).expect("written");
+        kubeconfig
+    }
+
+    /// What somebody with rights over our kinds alone can do.
+    fn try_as_mallory(&self, object: &Value) -> Ended {
+        let file = self.folder.join("tried.yaml");
         std::fs::write(&file, object.to_string()).expect("written");
-        let mut kubectl = Command::new(&self.kubectl);
-        kubectl.args(["apply", "--server-side", "--force-conflicts", "--filename"]).arg(&file);
-        kubectl.arg("--kubeconfig").arg(&kubeconfig);
-        Running::start_reading(kubectl, Stdio::null()).ended()
+        let file = file.display().to_string();
+        let words = ["apply", "--server-side", "--force-conflicts", "--filename", &file];
+        self.kubectl_as_mallory(&words)
     }
 
     fn assert_refused(&self, object: &Value, words: &str) {
         let tried = self.try_as_mallory(object);
         assert_eq!(tried.code, Some(1), "{object} is refused: {}", tried.stderr);
         assert!(tried.stderr.contains(words), "{words}: not in {}", tried.stderr);
+    }
+
+    /// What is not handed in yet is not taken away by whoever may not `hold`: the conditions under which
+    /// the API server asks at all let none of it pass.
+    fn assert_owed_is_kept(&self) {
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "exam"}});
+        self.apply(&namespace.to_string());
+        let template = json!({"environmentList": [{"name": "web", "image": "i"}]});
+        let mut plain = lab("Template", "plain", template);
+        plain["metadata"]["namespace"] = json!("exam");
+        let door = json!({"submission": {"url": "https://x/"}, "running": false});
+        let entry = json!({"environment": "web", "state": "Failed"});
+        let failed = json!({"status": {"claims": ["web"], "submission": [entry]}});
+        for object in rights_without_hold("exam").into_iter().chain([plain]) {
+            self.apply(&object.to_string());
+        }
+        for (name, part, status) in [
+            ("ends", door, json!({"status": {"claims": ["web"]}})),
+            // Taking the destination away pays nothing.
+            ("failed", json!({"running": false}), failed),
+        ] {
+            for object in owed(name, part) {
+                self.apply(&object.to_string());
+            }
+            let (named, status) = (format!("instance/{name}"), status.to_string());
+            let words = ["patch", &named, "-n", "exam", "--subresource=status", "--type=merge"];
+            self.kubectl(&[&words[..], &["-p", &status]].concat());
+        }
+        for deletion in [
+            &["pvc/ends-web"][..],
+            &["instance/ends", "--cascade=foreground"],
+            &["instance/ends", "--cascade=orphan"],
+            &["instance/failed", "--cascade=foreground"],
+            &["namespace/exam"],
+        ] {
+            let words = [&["delete", "--wait=false", "-n", "exam"], deletion].concat();
+            let tried = self.kubectl_as_mallory(&words);
+            assert_eq!(tried.code, Some(1), "{deletion:?}: {}", tried.stdout);
+            for words in ["not handed in yet", "needs the verb `hold`"] {
+                assert!(tried.stderr.contains(words), "{deletion:?}: {}", tried.stderr);
+            }
+        }
+        let free = r#"{"metadata": {"finalizers": null}}"#;
+        let words = ["patch", "pvc/ends-web", "-n", "exam", "--type=merge", "-p", free];
+        let freed = self.kubectl_as_mallory(&words);
+        assert!(freed.stderr.contains("needs the verb `hold`"), "{}", freed.stderr);
+        let words =
+            ["delete", "--wait=false", "-n", "exam", "instance/ends", "--cascade=background"];
+        let waits = self.kubectl_as_mallory(&words);
+        assert_eq!(waits.code, Some(0), "it waits for its data by itself: {}", waits.stderr);
     }
 
     fn assert_taken(&self, object: &Value) {
@@ -147,6 +241,7 @@ async fn real_references_are_asked_about_by_the_webhook() {
     cluster.apply(&machines("InstanceGroup", group).to_string());
     let made = "--for=jsonpath={.status.replicas.total}=1";
     cluster.kubectl(&["wait", made, "instancegroup/bad", "--timeout=60s"]);
+    cluster.assert_owed_is_kept();
     // Nobody asks without the operator, and so nothing is named.
     operator.crash();
     cluster.assert_refused(&instance("late", "plain", json!({})), "failed calling webhook");

@@ -1,12 +1,13 @@
 //! Admission in the process: configuration, marks that need a verb, and what roles give.
 
 use kube::Client;
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use sojourn_apiserver::Engine;
 
 use crate::fixture::{
-    assert_needs_hold, bind, causes, create, engine, instance, make_tenant, mark, merge, template,
-    user,
+    assert_needs_hold, bind, bind_in, causes, create, delete, engine, instance, make_tenant, mark,
+    merge, merge_status, template, user,
 };
 
 fn config_map(text: &str) -> Value {
@@ -107,5 +108,91 @@ async fn editors_are_owners_and_viewers_look() {
     assert_needs_hold(
         &merge(&ada, &one, &mark("sojourn.dev/paused", "true")).await.expect_err("no"),
     );
+    engine.close().await;
+}
+
+/// An object of the namespace in which data is owed.
+fn in_room(mut object: Value) -> Value {
+    object["metadata"]["namespace"] = json!("room");
+    object
+}
+
+fn owed_claim(name: &str, of: &str) -> Value {
+    in_room(json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": name, "labels": { "lab.sojourn.dev/instance": of },
+            "finalizers": ["lab.sojourn.dev/submission"],
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": { "requests": { "storage": "1Gi" } },
+        },
+    }))
+}
+
+/// Their data is not handed in yet: one is to hand in at its end, the other's has failed.
+async fn owe(admin: &Client) -> [Value; 2] {
+    let submission = json!({ "submission": { "url": "https://exam.example/in" } });
+    let ends = in_room(instance("ends", submission));
+    // Taking the destination away pays nothing.
+    let failed = in_room(instance("failed", json!({})));
+    let entry = json!({ "environment": "web", "state": "Failed" });
+    for (object, status) in [
+        (&ends, json!({ "claims": ["web"] })),
+        (&failed, json!({ "claims": ["web"], "submission": [entry] })),
+    ] {
+        create(admin, object).await.expect("an Instance");
+        merge_status(admin, object, &status).await.expect("a status");
+    }
+    for (name, of) in [("ends-web", "ends"), ("failed-web", "failed")] {
+        create(admin, &owed_claim(name, of)).await.expect("a claim");
+    }
+    [ends, failed]
+}
+
+#[tokio::test]
+async fn what_is_owed_is_not_taken_away_by_whoever_may_only_edit() {
+    let (engine, admin, ada, grace) = people().await;
+    let room = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "room" } });
+    create(&admin, &room).await.expect("a namespace");
+    let remover = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": { "name": "remover" },
+        "rules": [{ "apiGroups": [""], "resources": ["namespaces"], "verbs": ["delete"] }],
+    });
+    create(&admin, &remover).await.expect("a role");
+    for (role, person) in [
+        ("edit", "ada"),
+        ("remover", "ada"),
+        ("edit", "grace"),
+        ("remover", "grace"),
+        ("sojourn-lab-keeper", "grace"),
+    ] {
+        bind_in(&admin, "room", role, person).await;
+    }
+    let [ends, failed] = owe(&admin).await;
+    let claim = owed_claim("ends-web", "ends");
+    let foreground = DeleteParams::foreground();
+    let background = DeleteParams::background();
+    let orphan = DeleteParams::orphan();
+    for (object, how) in [
+        (&claim, &background),
+        (&ends, &foreground),
+        (&ends, &orphan),
+        (&failed, &foreground),
+        (&room, &background),
+    ] {
+        let refused = delete(&ada, object, how).await.expect_err("its data is owed");
+        assert_needs_hold(&refused);
+        assert!(refused.message.contains("not handed in yet"), "{}", refused.message);
+    }
+    let freed = json!({ "metadata": { "finalizers": null } });
+    assert_needs_hold(&merge(&ada, &claim, &freed).await.expect_err("nor freed"));
+    delete(&ada, &ends, &background).await.expect("it waits for its data by itself");
+    delete(&grace, &claim, &background).await.expect("staff holds");
+    delete(&grace, &failed, &foreground).await.expect("staff holds");
+    create(&admin, &in_room(template(json!({})))).await.expect("the namespace is still there");
+    delete(&grace, &room, &background).await.expect("staff holds");
     engine.close().await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::{DynamicObject, GroupVersionKind, Status};
 use kube::discovery::ApiResource;
 use kube::{Api, Client, Error};
@@ -108,7 +108,17 @@ pub(crate) async fn merge(
     refused(api(client, object).patch(name, &params, &Patch::Merge(patch)).await)
 }
 
-fn refused(result: Result<DynamicObject, Error>) -> Result<DynamicObject, Box<Status>> {
+/// Deletes the object of that name.
+pub(crate) async fn delete(
+    client: &Client,
+    object: &Value,
+    how: &DeleteParams,
+) -> Result<(), Box<Status>> {
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    refused(api(client, object).delete(name, how).await).map(drop)
+}
+
+fn refused<T>(result: Result<T, Error>) -> Result<T, Box<Status>> {
     result.map_err(|error| match error {
         Error::Api(status) => status,
         other => panic!("the API is there: {other}"),

@@ -62,9 +62,11 @@ fn children_first_deletion(request: &AdmissionRequest<DynamicObject>) -> Vec<Str
     owed.then(|| "propagationPolicy".to_owned()).into_iter().collect()
 }
 
-/// An expression: an Instance is deleted in a way that leaves nothing to be handed in.
+/// An expression: an Instance is deleted in a way that leaves nothing to be handed in. What is owed stays
+/// so when the destination is taken away.
 fn is_reviewed() -> String {
-    "has(oldObject.spec.submission) && (has(request.options.propagationPolicy) \
+    "(has(oldObject.spec.submission) \
+     || has(oldObject.status) && has(oldObject.status.submission)) && (has(request.options.propagationPolicy) \
      && request.options.propagationPolicy in ['Foreground', 'Orphan'] \
      || has(request.options.orphanDependents) && request.options.orphanDependents)"
         .to_owned()
