@@ -1,7 +1,7 @@
 //! Binds Pods with claims to the one node of a real control plane.
 //!
-//! The scheduler of Kubernetes wants a PersistentVolume behind a claim, and our node makes none: it
-//! leaves such Pods alone. Everything else is its own affair.
+//! The scheduler of Kubernetes wants a PersistentVolume behind a claim, and our node makes one only with
+//! `--claims-kubeconfig`, which these tests do not give it. Everything else is the scheduler's affair.
 
 use std::time::Duration;
 
