@@ -71,7 +71,22 @@ pub struct LeastEvents {
     pub min_seeds: u64,
 }
 
+/// How many seeds a plain `cargo test` draws at least.
+const MIN_PLAIN_SEEDS: u64 = 4;
+
 impl RunSize {
+    /// How many seeds a plain `cargo test` draws: as many as it takes until the least must happen, so that
+    /// a kind of event that does not come any more is noticed by every run of the tests.
+    pub fn plain_seeds(&self) -> u64 {
+        let enough = self.least.map_or(0, |least| least.min_seeds);
+        MIN_PLAIN_SEEDS.max(enough.saturating_mul(self.one_seed_in as u64))
+    }
+
+    /// The seeds that are run, of so many.
+    pub fn seeds(&self, drawn: u64) -> Vec<u64> {
+        (1..=drawn).step_by(self.one_seed_in).collect()
+    }
+
     /// The least that must happen in so many seeds.
     pub fn least_in(&self, seeds: u64) -> EventCounts {
         match self.least.filter(|least| seeds >= least.min_seeds) {
@@ -92,6 +107,17 @@ mod tests {
         let simulated: Vec<_> = FAMILIES.iter().map(|family| family.name()).collect();
         let known: Vec<_> = family::FAMILIES.iter().map(|family| family.name).collect();
         assert_eq!(simulated, known);
+    }
+
+    #[test]
+    fn a_plain_test_runs_as_many_seeds_as_its_tally_needs() {
+        for family in FAMILIES {
+            let size = family.size(DEFAULT_DAYS);
+            let least = size.least.unwrap_or_else(|| panic!("{} has a tally", family.name()));
+            let runs = size.seeds(size.plain_seeds()).len() as u64;
+            assert!(runs >= least.min_seeds, "{}: {runs} runs", family.name());
+            assert_ne!(size.least_in(runs), EventCounts::none(), "{}", family.name());
+        }
     }
 
     #[test]

@@ -8,9 +8,6 @@ use sojourn_sim::outcome::SimulationOutcome;
 
 use crate::runner::{Run, assert_invariants, families, print, run_all};
 
-/// How many seeds a plain `cargo test` runs.
-const SEEDS: u64 = 4;
-
 pub(crate) fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}")))
 }
@@ -18,10 +15,7 @@ pub(crate) fn number(name: &str) -> Option<u64> {
 fn seeds(size: &RunSize) -> Vec<u64> {
     match number("SOJOURN_SIM_SEED") {
         Some(seed) => vec![seed],
-        None => {
-            let all = 1..=number("SOJOURN_SIM_SEEDS").unwrap_or(SEEDS);
-            all.step_by(size.one_seed_in).collect()
-        }
+        None => size.seeds(number("SOJOURN_SIM_SEEDS").unwrap_or_else(|| size.plain_seeds())),
     }
 }
 
