@@ -30,7 +30,7 @@ pub mod usage;
 #[cfg(test)]
 mod test_session;
 
-pub use act::{Verb, act};
+pub use act::{Recorded, Verb, act};
 pub use deciding::{Effect, Observed, SessionDecision, Settings, Sibling, decide, forecast};
 pub use escalation::{Allowed, Approvers, Escalation};
 pub use grant::{Grant, granted_until};

@@ -45,17 +45,27 @@ impl Verb {
     }
 }
 
+/// A session as it is on record.
+#[derive(Debug, Clone)]
+pub struct Recorded<'a> {
+    pub session: &'a Session,
+    pub state: SessionState,
+    /// Its newest use. Those that a replica has in memory only need not be known: they are younger than any idle
+    /// timeout, or are written down before they are answered.
+    pub last_use: Option<Timestamp>,
+}
+
 /// What a session is after somebody acted, or why they may not. `said` is their reason. `approvers` are those of its
 /// escalation as it is now, and `None` when that is gone, which approves nobody.
 pub fn act(
     verb: Verb,
     person: &Person,
     said: Option<&str>,
-    session: &Session,
-    state: SessionState,
+    recorded: Recorded<'_>,
     approvers: Option<&Approvers>,
     now: Timestamp,
 ) -> Result<SessionState, Refusal> {
+    let Recorded { session, state, last_use } = recorded;
     authorize(verb, person, session, approvers)?;
     let said = check_reason(said)?;
     if session.deleting {
@@ -66,7 +76,7 @@ pub fn act(
             "the session was requested a moment ago and is not ready yet; try again".to_owned(),
         ));
     };
-    let acting = Acting { person, said, session, state, current, now };
+    let acting = Acting { person, said, session, state, last_use, current, now };
     match verb {
         Verb::Approve => acting.approve(approvers.map_or(1, |approvers| approvers.required)),
         Verb::Reject => acting.reject(),
@@ -112,6 +122,7 @@ struct Acting<'a> {
     said: Option<String>,
     session: &'a Session,
     state: SessionState,
+    last_use: Option<Timestamp>,
     current: State,
     now: Timestamp,
 }
@@ -249,8 +260,7 @@ impl Acting<'_> {
                 self.state.extensions
             )));
         }
-        // Uses that nobody wrote down yet are not known here; they come with the stored deadline near its end.
-        let end = granted_until(&self.session.terms, &self.state, None);
+        let end = granted_until(&self.session.terms, &self.state, self.last_use);
         let Some(expires_at) = self.state.expires_at.filter(|_| end > Some(self.now)) else {
             return Err(Refusal::BadState("the session has ended".to_owned()));
         };

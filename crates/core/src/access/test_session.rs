@@ -9,7 +9,7 @@ use super::person::Person;
 use super::refusal::Refusal;
 use super::session::{Extension, NoticeKind, Session, SessionState, State, Terms};
 use super::usage::Usage;
-use super::{Verb, act};
+use super::{Recorded, Verb, act};
 use crate::coverage::Coverage;
 use crate::notice::DeliveryOutcome;
 use crate::term::Term;
@@ -128,11 +128,15 @@ impl TestSession {
     }
 
     pub(super) fn act(&mut self, verb: Verb, who: &str) -> Result<(), Refusal> {
-        let state = self.state.clone();
         let approvers = approvers();
-        self.state =
-            act(verb, &person(who), None, &self.session, state, Some(&approvers), self.now)?;
+        self.state = act(verb, &person(who), None, self.recorded(), Some(&approvers), self.now)?;
         Ok(())
+    }
+
+    /// As whoever acts finds it.
+    pub(super) fn recorded(&self) -> Recorded<'_> {
+        let last_use = self.usage.last_use();
+        Recorded { session: &self.session, state: self.state.clone(), last_use }
     }
 
     /// Whether a request is allowed now, as the authorizer decides.

@@ -7,13 +7,13 @@ use futures::future::BoxFuture;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use sojourn_api::access::{AccessConfig, BreakglassSession, escalation, session};
-use sojourn_core::access::act::{Verb, act};
+use sojourn_core::access::act::{Recorded, Verb, act};
 use sojourn_core::access::escalation::Approvers;
 use sojourn_core::access::person::Person;
 use sojourn_core::access::session::State;
 use sojourn_core::moment::Utc;
 
-use super::caches::read_state_of;
+use super::caches::{read_state_of, read_usage_of};
 use super::service::{AccessService, Act, Expected, ServiceError};
 use crate::link::{LinkClaim, LinkHandler, LinkOutcome, LinkStatus, LinkVerb};
 
@@ -133,7 +133,8 @@ fn decide_link(
     let Ok(read) = session(object) else {
         return LinkStatus::Refused(format!("{} cannot be read.", title(object)));
     };
-    match act(verb, &person, None, &read, state, approvers, now) {
+    let recorded = Recorded { session: &read, state, last_use: read_usage_of(object).last_use() };
+    match act(verb, &person, None, recorded, approvers, now) {
         Ok(_) => LinkStatus::Open(before(verb, object)),
         Err(refusal) => LinkStatus::Refused(sentence(&refusal)),
     }

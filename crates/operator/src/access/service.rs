@@ -18,7 +18,7 @@ use sojourn_api::access::{
     AccessConfig, BreakglassEscalation, BreakglassSession, BreakglassSessionSpec,
     BreakglassSessionStatus, check_session, escalation, session, spec_of, write_state,
 };
-use sojourn_core::access::act::{Verb, act};
+use sojourn_core::access::act::{Recorded, Verb, act};
 use sojourn_core::access::escalation::Approvers;
 use sojourn_core::access::person::Person;
 use sojourn_core::access::refusal::Refusal;
@@ -27,7 +27,9 @@ use sojourn_core::access::session::{SessionState, State};
 use sojourn_core::key::Key;
 use sojourn_core::term::words;
 
-use super::caches::{AccessCaches, USER_LABEL, lacks_user_label, read_state_of, user_label};
+use super::caches::{
+    AccessCaches, USER_LABEL, lacks_user_label, read_state_of, read_usage_of, user_label,
+};
 use super::transition::{self, Transition};
 use crate::api_error::api_error_message;
 use crate::clock::Clock;
@@ -274,7 +276,9 @@ impl AccessService {
         })?;
         let state = read_state_of(&object);
         let (was_new, now) = (state.state.is_none(), self.clock.now());
-        let acted = act(verb, person, said, &read, state, approvers.as_ref(), now);
+        let last_use = read_usage_of(&object).last_use();
+        let recorded = Recorded { session: &read, state, last_use };
+        let acted = act(verb, person, said, recorded, approvers.as_ref(), now);
         Ok(Decided { object, acted, was_new })
     }
 
@@ -330,10 +334,11 @@ impl AccessService {
         let approvers = self.caches.escalation(key, &object);
         let approvers = approvers.and_then(|one| escalation(&one).ok()).map(|one| one.approvers);
         let now = self.clock.now();
+        let last_use = read_usage_of(&object).last_use();
         let may = |verb: &Verb| {
             let Ok(read) = session(&object) else { return false };
-            let state = read_state_of(&object);
-            act(*verb, person, None, &read, state, approvers.as_ref(), now).is_ok()
+            let recorded = Recorded { session: &read, state: read_state_of(&object), last_use };
+            act(*verb, person, None, recorded, approvers.as_ref(), now).is_ok()
         };
         let verbs = Verb::ALL.into_iter().filter(may).collect();
         Some(VisibleSession { object, verbs })

@@ -3,6 +3,7 @@ use jiff::SignedDuration;
 use super::super::escalation::Approvers;
 use super::super::test_session::{HOUR, MINUTE, SECOND, TestSession, approvers, person, start};
 use super::*;
+use crate::term::Term;
 
 fn lead(user: &str) -> Person {
     Person { groups: vec!["devs".to_owned(), "leads".to_owned()], ..person(user) }
@@ -30,8 +31,7 @@ fn try_by(
     person: &Person,
     approvers: Option<&Approvers>,
 ) -> Result<SessionState, u16> {
-    let state = session.state.clone();
-    act(verb, person, None, &session.session, state, approvers, session.now)
+    act(verb, person, None, session.recorded(), approvers, session.now)
         .map_err(|refusal| refusal.code())
 }
 
@@ -43,12 +43,11 @@ fn try_as(session: &TestSession, verb: Verb, user: &str) -> Result<SessionState,
 #[test]
 fn an_approver_approves_and_it_is_on_record() {
     let mut session = pending();
-    let state = session.state.clone();
     let said = Some("ticket #4711: go ahead");
     let by = lead("cleo");
     let now = session.now;
     session.state =
-        act(Verb::Approve, &by, said, &session.session, state, Some(&approvers()), now).unwrap();
+        act(Verb::Approve, &by, said, session.recorded(), Some(&approvers()), now).unwrap();
     assert_eq!(session.is(), State::Approved);
     let approval = Approval { user: "cleo".to_owned(), at: now, reason: said.map(str::to_owned) };
     assert_eq!(session.state.approvals, [approval]);
@@ -96,11 +95,10 @@ fn who_may_not_act_learns_nothing_about_the_session() {
         for session in [&approved, &late, &ended, &gone, &fresh] {
             // A malformed reason must not tell, either.
             let said = Some("\u{7}");
-            let state = session.state.clone();
             let approvers = approvers();
             let eve = person("eve");
             let now = session.now;
-            let refusal = act(verb, &eve, said, &session.session, state, Some(&approvers), now);
+            let refusal = act(verb, &eve, said, session.recorded(), Some(&approvers), now);
             let refusal = refusal.unwrap_err();
             assert_eq!(refusal.code(), 403, "{verb:?}");
             texts.push(refusal.to_string());
@@ -156,11 +154,9 @@ fn the_owner_may_reject_what_nobody_has_approved() {
 #[test]
 fn one_rejection_by_an_approver_ends_it_and_its_user_is_told() {
     let mut session = pending();
-    let state = session.state.clone();
     let (ben, said) = (person("ben"), Some("not today"));
     session.state =
-        act(Verb::Reject, &ben, said, &session.session, state, Some(&approvers()), session.now)
-            .unwrap();
+        act(Verb::Reject, &ben, said, session.recorded(), Some(&approvers()), session.now).unwrap();
     assert_eq!((session.is(), session.state.ended_at), (State::Rejected, Some(session.now)));
     assert_eq!(session.state.ended_because.as_deref(), said);
     assert_eq!(session.state.retained_until, Some(session.now + HOUR * 720));
@@ -315,6 +311,35 @@ fn an_extension_adds_its_step_and_restarts_the_idle_clock() {
     assert_eq!(try_as(&pending(), Verb::Extend, "anna"), Err(400));
     let never = TestSession::with(|session| session.terms.extension = None);
     assert_eq!(try_as(&never, Verb::Extend, "anna"), Err(400));
+}
+
+#[test]
+fn a_used_session_is_extended_after_the_time_of_its_first_use() {
+    for idle_timeout in [Term::Never, Term::Span(MINUTE * 90)] {
+        let mut session = TestSession::with(|session| {
+            session.terms.idle_timeout = idle_timeout;
+            session.terms.first_use_timeout = Some(Term::Span(MINUTE * 5));
+        });
+        session.advance(MINUTE);
+        session.used();
+        session.advance(HOUR);
+        assert!(session.grants(), "{idle_timeout:?}");
+        let expires_at = session.state.expires_at.unwrap();
+        session.act(Verb::Extend, "anna").unwrap();
+        assert_eq!(session.state.expires_at, Some(expires_at + HOUR));
+    }
+}
+
+#[test]
+fn a_session_that_was_never_used_is_not_extended_after_the_time_of_its_first_use() {
+    let mut session = TestSession::with(|session| {
+        session.terms.idle_timeout = Term::Never;
+        session.terms.first_use_timeout = Some(Term::Span(MINUTE * 5));
+    });
+    session.sleep(MINUTE * 4);
+    assert!(try_as(&session, Verb::Extend, "anna").is_ok());
+    session.sleep(MINUTE);
+    assert_eq!(try_as(&session, Verb::Extend, "anna"), Err(400));
 }
 
 #[test]

@@ -209,13 +209,25 @@ impl World {
         self.lost += std::mem::take(&mut self.buffers[replica]).count;
     }
 
+    /// Whether some replica would allow a request now.
+    fn grants(&self) -> bool {
+        let TestSession { session, state, usage, now, .. } = &self.test;
+        let seen = self.buffers.iter().filter(|own| own.count > 0).map(|own| Some(own.last));
+        let last_use = seen.fold(usage.last_use(), Option::max);
+        granted_until(&session.terms, state, last_use).is_some_and(|until| *now < until)
+    }
+
     fn act(&mut self, verb: Verb, who: &str) {
         let TestSession { session, state, now, .. } = &self.test;
-        let result =
-            act(verb, &person(who), None, session, state.clone(), Some(&self.approvers), *now);
+        let recorded = self.test.recorded();
+        let result = act(verb, &person(who), None, recorded, Some(&self.approvers), *now);
+        let extension = session.terms.extension.map_or(0, |extension| extension.max);
+        let can_be_extended = self.grants() && state.extensions < extension;
         match result {
             Err(refusal) => {
                 assert!(who != "eve" || refusal.code() == 403);
+                let owner_extends = verb == Verb::Extend && who == "anna";
+                assert!(!(owner_extends && can_be_extended), "{refusal}: {state:?}");
                 assert!(![401, 422].contains(&refusal.code()));
             }
             Ok(next) => {

@@ -96,6 +96,18 @@ fn what_was_done_is_not_done_again() {
 }
 
 #[test]
+fn a_link_extends_a_used_session_after_the_time_of_its_first_use() {
+    let mut used = approved(0);
+    used.spec.first_use_timeout = Some("5m".to_owned());
+    let extend = claim(Verb::Extend, "ada@example.org", 0);
+    let unused = decided(Some(&used), &extend);
+    assert!(matches!(&unused, LinkStatus::Refused(said) if said.contains("has ended")));
+    let status = used.status.as_mut().unwrap();
+    status.last_activity = serde_json::from_value(json!("2026-11-17T08:06:00Z")).unwrap();
+    assert!(matches!(decided(Some(&used), &extend), LinkStatus::Open(_)));
+}
+
+#[test]
 fn a_successor_of_the_same_name_is_left_alone() {
     let other = LinkClaim { uid: "u-2".to_owned(), ..claim(Verb::Drop, "ada@example.org", 0) };
     for object in [Some(&approved(0)), None] {
