@@ -16,7 +16,7 @@ use crate::folder::Folder;
 use crate::objects::Objects;
 use crate::people::{good, token_of, write_kubeconfig};
 use crate::process::{Running, command, sojourn};
-use crate::stage::{LOG, SYSTEM};
+use crate::stage::SYSTEM;
 use crate::tool::free_port;
 use crate::{client, wait};
 
@@ -129,14 +129,14 @@ impl ApiServer {
     }
 
     /// Starts the operator, and waits until it acts.
-    pub(crate) fn operator(&self, web: SocketAddr) -> Running {
+    pub(crate) fn operator(&self, web: SocketAddr, log: Option<&str>) -> Running {
         let webhook = self.webhook.to_string();
         let mut operator = command(&["operator", "--web", &web.to_string()]);
         operator.args(["--leader-elect", "false", "--webhook", &webhook, "--webhook-url"]);
         operator.arg(format!("https://{webhook}"));
         operator.arg("--authorize-client-ca").arg(self.folder.join("ca.crt"));
         operator.arg("--kubeconfig").arg(self.folder.join("operator.kubeconfig"));
-        operator.env("SOJOURN_LOG", LOG);
+        operator.envs(log.map(|log| ("SOJOURN_LOG", log)));
         let operator = Running::start(operator);
         operator.stderr_line("The operator is up.");
         operator

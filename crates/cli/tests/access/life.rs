@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 use sojourn_api::access::BreakglassSession;
 
 use crate::api_server::Asking;
@@ -24,7 +24,7 @@ async fn real_rights_come_by_approval_and_go_by_drop_and_cancel() {
 }
 
 async fn rights_come_by_approval_and_go_by_drop_and_cancel(engine: Engine) {
-    let Some(mut stage) = Stage::start(engine).await else { return };
+    let Some(mut stage) = Stage::start_without_log(engine).await else { return };
     let terms = json!({
         "maxValidFor": "30m", "idleTimeout": "10m", "extension": {"max": 1, "step": "10m"},
     });
@@ -34,8 +34,29 @@ async fn rights_come_by_approval_and_go_by_drop_and_cancel(engine: Engine) {
     refused_requests_give_nothing(&office).await;
     nobody_else_writes_sessions(&office, &dropped).await;
     commands_tell(&office, &dropped, &canceled).await;
+    let uid = office.session(&dropped).await.expect("it is on record").0["metadata"]["uid"].clone();
+    let (ada, ben) = (office.ada.user.clone(), office.ben.user.clone());
     drop(office);
-    stage.stop();
+    let said = stage.stop();
+    let told = |line: &Value| line["uid"] == uid && line["to"].is_string();
+    let lines: Vec<Value> = audit_lines(&said).into_iter().filter(told).collect();
+    for (from, to, actor, reason) in [
+        ("Pending", "Approved", &ben, "go on"),
+        ("Approved", "Expired", &ada, "dropped"),
+    ] {
+        let line = lines.iter().find(|line| line["to"] == to);
+        let line = line.unwrap_or_else(|| panic!("no line about {to} in {lines:#?}"));
+        let named = ["from", "actor", "reason"].map(|name| line[name].as_str().unwrap_or_default());
+        assert_eq!(named, [from, actor, reason], "{line:#}");
+        let time = line["time"].as_str().map(str::parse::<Timestamp>);
+        assert!(matches!(time, Some(Ok(_))), "{line:#}");
+    }
+}
+
+/// The lines of JSON among what the program said on stderr.
+fn audit_lines(stderr: &str) -> Vec<Value> {
+    let lines = stderr.lines().filter(|line| line.starts_with('{'));
+    lines.map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"))).collect()
 }
 
 /// Ada asks, Ben approves, Ada uses it, has it end later, and gives it back.

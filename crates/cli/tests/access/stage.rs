@@ -16,7 +16,7 @@ use crate::tool::free_port;
 
 pub(crate) const SYSTEM: &str = "sojourn-system";
 /// It is shown where a test fails.
-pub(crate) const LOG: &str = "warn,sojourn_operator=debug,sojourn_cli=debug,audit=info";
+const LOG: &str = "warn,sojourn_operator=debug,sojourn_cli=debug";
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Engine {
@@ -38,6 +38,8 @@ pub(crate) struct Stage {
     api: SocketAddr,
     pub(crate) api_server: Option<ApiServer>,
     pub(crate) folder: Folder,
+    /// What the controllers are asked to log.
+    log: Option<&'static str>,
 }
 
 impl Stage {
@@ -46,8 +48,21 @@ impl Stage {
         Self::start_with(engine, &json!({"activityInterval": "1s"})).await
     }
 
+    /// The same with controllers that nobody asks to log anything.
+    pub(crate) async fn start_without_log(engine: Engine) -> Option<Self> {
+        Self::start_logging(engine, &json!({"activityInterval": "1s"}), None).await
+    }
+
     /// The same, with these options of the family beside what the engine needs.
     pub(crate) async fn start_with(engine: Engine, options: &Value) -> Option<Self> {
+        Self::start_logging(engine, options, Some(LOG)).await
+    }
+
+    async fn start_logging(
+        engine: Engine,
+        options: &Value,
+        log: Option<&'static str>,
+    ) -> Option<Self> {
         let assets = match engine {
             Engine::Embedded => None,
             Engine::Real(_) => Some(assets("the real control plane")?),
@@ -65,7 +80,7 @@ impl Stage {
                 kubeconfig
             }
             (Engine::Real(_) | Engine::Embedded, _) => {
-                let up = up(&folder, web, api);
+                let up = up(&folder, web, api, log);
                 let kubeconfig = up.kubeconfig();
                 controllers = Some(up);
                 kubeconfig
@@ -73,7 +88,7 @@ impl Stage {
         };
         let objects = Objects(client::connect(&kubeconfig).await);
         let mut stage =
-            Self { engine, objects, kubeconfig, web, controllers, api, api_server, folder };
+            Self { engine, objects, kubeconfig, web, controllers, api, api_server, folder, log };
         stage.objects.make_namespace(SYSTEM).await;
         stage.configure(options).await;
         if stage.controllers.is_none() {
@@ -90,8 +105,8 @@ impl Stage {
     pub(crate) fn start_again(&mut self) {
         assert!(self.controllers.is_none(), "they run");
         self.controllers = Some(match &self.api_server {
-            None => up(&self.folder, self.web, self.api),
-            Some(server) => server.operator(self.web),
+            None => up(&self.folder, self.web, self.api, self.log),
+            Some(server) => server.operator(self.web, self.log),
         });
     }
 
@@ -118,16 +133,18 @@ impl Stage {
         format!("http://{}", self.web)
     }
 
-    /// Ends the controllers as Ctrl-C does.
-    pub(crate) fn interrupt(&mut self) {
+    /// Ends the controllers as Ctrl-C does; what they said on stderr.
+    pub(crate) fn interrupt(&mut self) -> String {
         let controllers = self.controllers.take().expect("they run");
         controllers.signal("INT");
         let ended = controllers.ended();
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended.stderr
     }
 
-    pub(crate) fn stop(mut self) {
-        self.interrupt();
+    /// The same as the last thing.
+    pub(crate) fn stop(mut self) -> String {
+        self.interrupt()
     }
 }
 
@@ -152,10 +169,10 @@ impl Drop for Stage {
     }
 }
 
-fn up(folder: &Folder, web: SocketAddr, api: SocketAddr) -> Running {
+fn up(folder: &Folder, web: SocketAddr, api: SocketAddr, log: Option<&str>) -> Running {
     let mut up = command(&["up", "--no-pods", "--web", &web.to_string()]);
     up.args(["--listen", &api.to_string(), "--data"]).arg(folder.join("data"));
-    up.env("SOJOURN_LOG", LOG);
+    up.envs(log.map(|log| ("SOJOURN_LOG", log)));
     let up = Running::start(up);
     up.ready();
     up
