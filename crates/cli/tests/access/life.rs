@@ -41,6 +41,7 @@ async fn rights_come_by_approval_and_go_by_drop_and_cancel(engine: Engine) {
     let told = |line: &Value| line["uid"] == uid && line["to"].is_string();
     let lines: Vec<Value> = audit_lines(&said).into_iter().filter(told).collect();
     for (from, to, actor, reason) in [
+        ("", "Pending", &ada, "the shop is down"),
         ("Pending", "Approved", &ben, "go on"),
         ("Approved", "Expired", &ada, "dropped"),
     ] {

@@ -28,7 +28,11 @@ impl Access {
         for effect in effects {
             match effect {
                 Effect::Notify(recorded) => self.notify(snapshot, next, recorded),
-                Effect::Delete => self.delete(snapshot).await?,
+                Effect::Delete => {
+                    // Nobody can tell of it once it is gone.
+                    self.tell_stored(snapshot);
+                    self.delete(snapshot).await?;
+                }
             }
         }
         Ok(())

@@ -67,11 +67,10 @@ impl Access {
         Ok(if untold { wake.min(Wake::At(decided.now)) } else { wake })
     }
 
-    /// Tells of the transition that led to what is on record, unless that was told. Who does not get to mark it as
-    /// told does it again: at least once.
-    fn tell_stored(&self, snapshot: &SessionSnapshot) {
-        let Some(status) = &snapshot.object.status else { return };
-        if let Some(transition) = Transition::untold(status) {
+    /// Tells of the transitions that led to what is on record, but for those that were told. Who does not get to mark
+    /// them as told does it again: at least once.
+    pub(super) fn tell_stored(&self, snapshot: &SessionSnapshot) {
+        for transition in Transition::untold(&snapshot.object) {
             transition::tell(&self.events, &snapshot.object, &transition);
         }
     }

@@ -164,6 +164,7 @@ impl AccessService {
             match api.create(&PostParams::default(), &object).await {
                 Ok(created) => {
                     let key = Key::new(namespace, name);
+                    transition::tell(&self.events, &created, &Transition::requested(&created));
                     self.caches.record_act(&key, created.clone());
                     return Ok(self.first_look(&key, created).await);
                 }
@@ -464,8 +465,7 @@ impl AccessService {
         before: Option<&BreakglassSessionStatus>,
         (person, verb): (&Person, Verb),
     ) {
-        let now = written.status.as_ref();
-        match now.and_then(|now| Transition::between(before, now)) {
+        match Transition::between(before, written) {
             Some(transition) => transition::tell(&self.events, written, &transition),
             None => {
                 let acted = (person.user.as_str(), verb.as_str());

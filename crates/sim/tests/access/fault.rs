@@ -1,5 +1,7 @@
 //! What fails, ends early or is taken over.
 
+use std::time::Duration;
+
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -13,7 +15,7 @@ use sojourn_sim::fault::{Connection, Faults, Rates};
 use sojourn_sim::rng::Rng;
 
 use crate::fixture::{
-    ADA, LATE, MINUTE, SECOND, is, reason, simulation, status, terms, told, with,
+    ADA, ALAN, HOUR, LATE, MINUTE, SECOND, is, reason, simulation, status, terms, told, with,
 };
 
 /// Every write of the operator is refused, while faults are enabled.
@@ -83,6 +85,57 @@ async fn what_somebody_else_ended_meanwhile_keeps_their_reason() {
     assert!(!told(&simulation, &key).contains(&"idle-expired"));
 }
 
+/// Whoever approved them was lost before it told anybody, and so was whoever ended them.
+#[tokio::test(start_paused = true)]
+async fn states_that_passed_while_nobody_told_are_told_later_and_each_event_once() {
+    let simulation = simulation().await;
+    let (ada, alan) = (simulation.request(ADA).await, simulation.request(ALAN).await);
+    let (ada, alan) = (ada.expect("it is offered"), alan.expect("it is offered"));
+    for key in [&ada, &alan] {
+        simulation.until(LATE, key, is(State::Pending)).await;
+    }
+    simulation.pass(MINUTE).await;
+    simulation.operator.want(false);
+    simulation.pass(MINUTE).await;
+    let now = ceil_second(simulation.now());
+    let api: Api<BreakglassSession> = Api::namespaced(simulation.operator_client(), &ada.namespace);
+    let approved = json!({
+        "state": "Approved", "approvedAt": now, "activatedAt": now, "expiresAt": now,
+        "approvals": [{"user": "grace@example.org", "at": now, "reason": "go"}],
+    });
+    let ended = |user: &str, kept: Duration| {
+        json!({
+            "state": "Expired", "reasonEnded": "dropped", "endedBy": user, "endedAt": now,
+            "retainedUntil": now + kept,
+        })
+    };
+    // Alan's is deleted by the first who looks at it.
+    for (key, status) in [
+        (&ada, approved.clone()),
+        (&ada, ended(ADA, HOUR)),
+        (&alan, approved),
+        (&alan, ended(ALAN, SECOND)),
+    ] {
+        let patch = Patch::Merge(json!({ "status": status }));
+        api.patch_status(&key.name, &PatchParams::default(), &patch).await.expect("legal");
+    }
+    assert_eq!(simulation.events("Approved").await, []);
+    simulation.operator.want(true);
+    simulation.pass(MINUTE * 3).await;
+    for (key, user, kept) in [(&ada, ADA, true), (&alan, ALAN, false)] {
+        assert_eq!(api.get_opt(&key.name).await.expect("an answer").is_some(), kept);
+        for (state, message) in [
+            ("Pending", format!("It is Pending by {user}: a simulated incident")),
+            ("Approved", "It is Approved by grace@example.org: go".to_owned()),
+            ("Expired", format!("It is Expired by {user}: dropped")),
+        ] {
+            let events = simulation.events(state).await.into_iter();
+            let about: Vec<_> = events.filter(|(about, _)| *about == *key.name).collect();
+            assert_eq!(about, [(key.name.to_string(), message)], "{state} of {user}");
+        }
+    }
+}
+
 // case: access 104
 #[tokio::test(start_paused = true)]
 async fn without_a_leader_nothing_is_decided_and_what_somebody_else_did_stays() {
@@ -105,6 +158,8 @@ async fn without_a_leader_nothing_is_decided_and_what_somebody_else_did_stays() 
     simulation.pass(MINUTE * 5).await;
     let state = simulation.session(&other).await.status.and_then(|status| status.state);
     assert_eq!(state, None, "nobody leads");
+    let asked = simulation.events("Pending").await;
+    assert!(asked.iter().any(|(about, _)| *about == *other.name), "it is told at once: {asked:?}");
     simulation.operator.want(true);
     simulation.until(LATE, &other, is(State::Pending)).await;
     simulation.assert_invariants();
@@ -173,8 +228,6 @@ async fn nobody_has_more_sessions_than_an_escalation_allows() {
     use sojourn_core::access::request::Request;
     use sojourn_core::key::Key;
     use sojourn_sim::access::simulation::{APPROVER, CONFIG, GROUP, NAMESPACE, person};
-
-    use crate::fixture::HOUR;
 
     let config = format!("{CONFIG}cluster: local\n").replace(
         "  local: {authorizedTTL: 0s}",
