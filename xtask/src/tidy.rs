@@ -4,6 +4,7 @@
 //! |----------------|-----------------------------------------------------------------------------|
 //! | `edge`         | a dependency that the table of crates does not have                         |
 //! | `dependency`   | packages of another source, licence or second version; dependencies nobody uses |
+//! | `fuzz_lock`    | a lock of the package for fuzzing that does not fit its dependencies        |
 //! | `length`       | Rust files over 800 lines (1500 for tests)                                  |
 //! | `source`       | `todo!`, `#[ignore]`, silenced lints without reason, names like `utils`     |
 //! | `machine_path` | absolute paths of somebody's machine, in any text                           |
@@ -11,6 +12,7 @@
 
 mod dependency;
 mod edge;
+mod fuzz_lock;
 mod length;
 mod machine_path;
 mod mask;
@@ -79,6 +81,7 @@ pub(crate) fn run(root: &Path) -> Result<()> {
         }
     }
     findings.extend(dependency::check(root, &sources)?);
+    findings.extend(fuzz_lock::check(root));
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     for finding in &findings {
         print_line(&finding.to_string());
