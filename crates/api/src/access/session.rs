@@ -54,6 +54,10 @@ pub struct BreakglassSessionSpec {
     /// Who asked for it, and whom it is given to.
     #[schemars(length(max = 512), extend("x-kubernetes-validations" = PRINCIPAL.rules()))]
     pub user: String,
+    /// Their address, if it is another than their name: an approver who has it may be the same person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub email: Option<Box<str>>,
     /// The group whose rights are given.
     #[schemars(length(max = 512), extend("x-kubernetes-validations" = PRINCIPAL.rules()))]
     pub granted_group: String,
@@ -66,7 +70,7 @@ pub struct BreakglassSessionSpec {
     /// Who vouched for the user. It grants nothing to a user for whom somebody else does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
-    pub issuer: Option<String>,
+    pub issuer: Option<Box<str>>,
     /// When it begins, if that is not its approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]

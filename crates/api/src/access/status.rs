@@ -84,7 +84,7 @@ pub struct BreakglassSessionStatus {
     pub ended_by: Option<String>,
     /// What they said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended_because: Option<String>,
+    pub ended_because: Option<Box<str>>,
     /// How long it is kept on record.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
@@ -175,12 +175,15 @@ same_variants!(
 #[serde(rename_all = "camelCase", default)]
 pub struct ApprovalStatus {
     pub user: String,
+    /// Their address, if it is another than their name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub email: Option<Box<str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time")]
     pub at: Option<Time>,
     /// What they said.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub reason: Option<Box<str>>,
 }
 
 /// What one replica saw of a session's use.

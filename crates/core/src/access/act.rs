@@ -98,7 +98,11 @@ fn authorize(
     let approves = approvers.is_some_and(|approvers| person.is_among(approvers));
     let may_approve_own = approvers.is_some_and(|approvers| approvers.self_approval);
     let allowed = match verb {
-        Verb::Approve if approves && !may_approve_own && person.may_be(&session.user) => {
+        Verb::Approve
+            if approves
+                && !may_approve_own
+                && person.may_be(&session.user, session.email.as_deref()) =>
+        {
             let text = "nobody may approve a session that they requested themselves";
             return Err(Refusal::Forbidden(text.to_owned()));
         }
@@ -140,13 +144,14 @@ impl Acting<'_> {
             | State::IdleExpired => return Err(self.already()),
         }
         self.check_deadline()?;
-        if self.state.approvals.iter().any(|approval| self.person.may_be(&approval.user)) {
+        if self.state.approvals.iter().any(|approval| approval.may_be_of(self.person)) {
             let text = "you approved this session already, and every approver counts once";
             return Err(Refusal::Conflict(text.to_owned()));
         }
         let at = ceil_second(self.now);
         let reason = self.said.take();
-        self.state.approvals.push(Approval { user: self.person.user.clone(), at, reason });
+        let email = self.person.other_email().map(str::to_owned);
+        self.state.approvals.push(Approval { user: self.person.user.clone(), email, at, reason });
         let required = usize::try_from(required.max(1)).unwrap_or(usize::MAX);
         if self.state.approvals.len() >= required {
             self.grant(at);

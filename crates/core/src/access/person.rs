@@ -30,18 +30,29 @@ impl Person {
             && self.is_listed(&allowed.users, &allowed.groups)
     }
 
-    /// Whether they may be the one who is called `user`: under their user name or their e-mail, in any spelling that
-    /// identity providers take for the same one.
-    pub fn may_be(&self, user: &str) -> bool {
-        let user = spelling(user);
-        spelling(&self.user) == user
-            || self.email.as_ref().is_some_and(|email| spelling(email) == user)
+    /// Whether they may be the one who is called `user` and has that address: a name or an address of theirs is one of
+    /// the other's, in any spelling that identity providers take for the same one. Somebody may have several accounts.
+    pub fn may_be(&self, user: &str, email: Option<&str>) -> bool {
+        let own = names(&self.user, self.email.as_deref());
+        names(user, email).any(|theirs| own.clone().any(|own| own == theirs))
+    }
+
+    /// Their address, if it is no spelling of their name: with that it says nothing more.
+    pub fn other_email(&self) -> Option<&str> {
+        let name = spelling(&self.user);
+        let email = self.email.as_deref().map(str::trim).filter(|email| !email.is_empty());
+        email.filter(|email| spelling(email) != name)
     }
 
     fn is_listed(&self, users: &[String], groups: &[String]) -> bool {
         !self.user.trim().is_empty()
             && (users.contains(&self.user) || self.groups.iter().any(|one| groups.contains(one)))
     }
+}
+
+/// What somebody is called. Nobody is called nothing.
+fn names<'a>(user: &'a str, email: Option<&'a str>) -> impl Iterator<Item = String> + Clone + 'a {
+    [Some(user), email].into_iter().flatten().map(spelling).filter(|name| !name.is_empty())
 }
 
 fn spelling(name: &str) -> String {
@@ -66,11 +77,28 @@ mod tests {
             ("u-4711", Some("ANNA@example.org")),
             ("u-4711", Some("anna@example.org ")),
         ] {
-            assert!(person(user, email).may_be("Anna@example.org"), "{user:?}, {email:?}");
+            assert!(person(user, email).may_be("Anna@example.org", None), "{user:?}, {email:?}");
+            let known = person("anna@Example.org", None);
+            assert!(known.may_be(user, email), "{user:?}, {email:?}");
+            assert!(person("u-1", Some("Anna@example.org")).may_be(user, email));
         }
-        assert!(person("ÄNNE", None).may_be("änne"));
-        assert!(!person("anne@example.org", None).may_be("anna@example.org"));
-        assert!(!person("", None).may_be("anna@example.org"));
+        assert!(person("ÄNNE", None).may_be("änne", None));
+        assert!(!person("anne@example.org", None).may_be("anna@example.org", None));
+        assert!(!person("u-1", Some("anne@example.org")).may_be("u-2", Some("anna@example.org")));
+        assert!(!person("", None).may_be("anna@example.org", None));
+        assert!(!person("u-1", Some("")).may_be("u-2", Some(" ")), "nobody is called nothing");
+    }
+
+    #[test]
+    fn an_address_that_is_the_name_says_nothing_more() {
+        for (user, email, other) in [
+            ("anna", None, None),
+            ("anna", Some(" "), None),
+            ("Anna@example.org", Some("anna@EXAMPLE.org "), None),
+            ("u-1", Some(" anna@example.org"), Some("anna@example.org")),
+        ] {
+            assert_eq!(person(user, email).other_email(), other, "{user:?}, {email:?}");
+        }
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct ExistingSession {
 pub struct NewSession {
     pub cluster: String,
     pub user: String,
+    /// Their address, if it is another than their name.
+    pub email: Option<String>,
     pub granted_group: String,
     /// The name of its escalation.
     pub escalation: String,
@@ -104,6 +106,7 @@ pub fn request(
     Ok(NewSession {
         cluster: asked.cluster.clone(),
         user: person.user.clone(),
+        email: person.other_email().map(str::to_owned),
         granted_group: escalation.escalated_group.clone(),
         escalation: escalation.name.clone(),
         issuer: person.issuer.clone(),

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::person::Person;
 use super::reason::Reason;
 use crate::moment::{ceil_second, saturating_add};
 use crate::notice::Outbox;
@@ -40,6 +41,8 @@ pub struct Session {
     pub created_at: Timestamp,
     pub cluster: String,
     pub user: String,
+    /// Their address, if it is another than their name. An approver with the same may be the same person.
+    pub email: Option<String>,
     pub granted_group: String,
     /// Who vouched for the user; a review must name the same.
     pub issuer: Option<String>,
@@ -191,8 +194,17 @@ impl SessionState {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
     pub user: String,
+    /// Their address, if it is another than their name.
+    pub email: Option<String>,
     pub at: Timestamp,
     pub reason: Option<String>,
+}
+
+impl Approval {
+    /// Whether it may be theirs, from whatever account.
+    pub fn may_be_of(&self, person: &Person) -> bool {
+        person.may_be(&self.user, self.email.as_deref())
+    }
 }
 
 /// What people are told about a session.

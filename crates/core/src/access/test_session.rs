@@ -80,6 +80,7 @@ impl TestSession {
             created_at: start(),
             cluster: "prod".to_owned(),
             user: "anna".to_owned(),
+            email: None,
             granted_group: "admins".to_owned(),
             issuer: None,
             reason: None,

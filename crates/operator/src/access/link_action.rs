@@ -118,7 +118,7 @@ fn decide_link(
     let person = person(claim, object, config);
     let state = read_state_of(object);
     let used = match verb {
-        Verb::Approve => state.approvals.iter().any(|approval| person.may_be(&approval.user)),
+        Verb::Approve => state.approvals.iter().any(|approval| approval.may_be_of(&person)),
         Verb::Extend => state.extensions > claim.count,
         Verb::Reject | Verb::Withdraw | Verb::Drop | Verb::Cancel => {
             state.ended_by.as_ref() == Some(&person.user)
@@ -143,7 +143,8 @@ fn decide_link(
 /// Whoever got the link. The mail about a session goes to its user, whoever vouched for them.
 fn person(claim: &LinkClaim, object: &BreakglassSession, config: &AccessConfig) -> Person {
     let user = claim.recipient.clone();
-    let issuer = object.spec.issuer.clone().filter(|_| object.spec.user == user);
+    let issuer = object.spec.issuer.as_deref().filter(|_| object.spec.user == user);
+    let issuer = issuer.map(str::to_owned);
     let email = config.address_of_user(&user).map(str::to_owned);
     Person { user, email, groups: Vec::new(), issuer }
 }

@@ -559,7 +559,8 @@ pub struct SessionFilter {
 /// Whether it is somebody's own, and not that of one of the same name whom somebody else vouched for.
 fn is_own(person: &Person, object: &BreakglassSession) -> bool {
     let spec = &object.spec;
-    spec.user == person.user && (spec.issuer.is_none() || spec.issuer == person.issuer)
+    let vouched = |pinned| person.issuer.as_deref() == Some(pinned);
+    spec.user == person.user && spec.issuer.as_deref().is_none_or(vouched)
 }
 
 fn escalation_key(key: &Key, object: &BreakglassSession) -> Key {

@@ -7,6 +7,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use sojourn_api::name::shared;
 use sojourn_core::access::act::Verb;
+use sojourn_core::access::person::Person;
 use sojourn_core::access::request::Request;
 use sojourn_core::access::session::{ReasonEnded, State};
 use sojourn_core::key::Key;
@@ -83,6 +84,41 @@ async fn sessions_end_by_the_hand_of_their_user_or_of_an_approver_and_grant_noth
     assert_eq!(status(&canceled).ended_by.as_deref(), Some(APPROVER));
     simulation.pass(MINUTE).await;
     assert_eq!(simulation.events("Expired").await.len(), 2);
+    simulation.assert_invariants();
+}
+
+/// The second account has another name, and the address of the first.
+#[tokio::test(start_paused = true)]
+async fn somebody_with_two_accounts_neither_approves_their_own_request_nor_approves_twice() {
+    let account = |user: &str, email: &str| Person {
+        user: user.to_owned(),
+        email: Some(email.to_owned()),
+        ..Person::default()
+    };
+    let mut two = terms();
+    two["allowed"] = json!({"users": ["u-4711"], "clusters": [CLUSTER]});
+    two["approvers"] = json!({"users": [ADA, "u-1", APPROVER, ALAN], "required": 2});
+    let simulation = with(Setting::default(), two).await;
+    let service = simulation.service().await;
+    let (cluster, group) = (CLUSTER.to_owned(), GROUP.to_owned());
+    let asked = Request { cluster, group, ..Request::default() };
+    let made = service.request(&account("u-4711", ADA), NAMESPACE, asked).await.expect("offered");
+    assert_eq!(made.spec.email.as_deref(), Some(ADA));
+    let key = Key::new(NAMESPACE, made.metadata.name.expect("a name"));
+    simulation.until(LATE, &key, is(State::Pending)).await;
+    let approve = async |person: &Person| {
+        let acted = service.act(person, &key, Verb::Approve, None).await;
+        acted.map(|_| ()).map_err(|refused| refused.code())
+    };
+    assert_eq!(approve(&person(ADA)).await, Err(403), "it is theirs");
+    assert_eq!(approve(&account("u-1", APPROVER)).await, Ok(()));
+    let stored = status(&simulation.session(&key).await).approvals;
+    assert_eq!(stored[0].email.as_deref(), Some(APPROVER));
+    assert_eq!(approve(&person(APPROVER)).await, Err(409), "they did");
+    simulation.until(SECOND, &key, is(State::Pending)).await;
+    assert_eq!(approve(&person(ALAN)).await, Ok(()));
+    let approved = simulation.until(SECOND, &key, is(State::Approved)).await;
+    assert_eq!(status(&approved).approvals[1].email, None, "it is their name");
     simulation.assert_invariants();
 }
 

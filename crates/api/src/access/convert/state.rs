@@ -40,7 +40,7 @@ pub fn write_state(state: &domain::SessionState, status: &mut BreakglassSessionS
     status.idle_expired_at = written(*idle_expired_at);
     status.reason_ended = reason_ended.map(Into::into);
     status.ended_by.clone_from(ended_by);
-    status.ended_because = ended_because.as_deref().map(limit::truncated);
+    status.ended_because = ended_because.as_deref().map(limit::truncated).map(Into::into);
     status.ended_at = written(*ended_at);
     status.retained_until = written(*retained_until);
     status.notices = write_outbox(outbox);
@@ -67,7 +67,7 @@ pub fn read_state(status: Option<&BreakglassSessionStatus>) -> domain::SessionSt
         idle_expired_at: read(status.idle_expired_at.as_ref()),
         reason_ended: status.reason_ended.map(Into::into),
         ended_by: status.ended_by.clone(),
-        ended_because: status.ended_because.clone(),
+        ended_because: status.ended_because.as_deref().map(str::to_owned),
         ended_at: read(status.ended_at.as_ref()),
         retained_until: read(status.retained_until.as_ref()),
         outbox: read_outbox(&status.notices),
@@ -78,16 +78,18 @@ pub fn read_state(status: Option<&BreakglassSessionStatus>) -> domain::SessionSt
 fn write_approval(approval: &domain::Approval) -> ApprovalStatus {
     ApprovalStatus {
         user: approval.user.clone(),
+        email: approval.email.as_deref().map(Into::into),
         at: written(Some(approval.at)),
-        reason: approval.reason.as_deref().map(limit::truncated),
+        reason: approval.reason.as_deref().map(limit::truncated).map(Into::into),
     }
 }
 
 /// An approval of which nobody knows whose it is, or when it was given, counts for nothing.
 fn read_approval(wire: &ApprovalStatus) -> Option<domain::Approval> {
     let at = read(wire.at.as_ref())?;
-    let (user, reason) = (wire.user.clone(), wire.reason.clone());
-    (!user.is_empty()).then_some(domain::Approval { user, at, reason })
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    let (user, email, reason) = (wire.user.clone(), text(&wire.email), text(&wire.reason));
+    (!user.is_empty()).then_some(domain::Approval { user, email, at, reason })
 }
 
 /// Writes how a session was used; the other parts of its status stay as they are. Entries of replicas that are

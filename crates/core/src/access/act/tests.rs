@@ -49,7 +49,8 @@ fn an_approver_approves_and_it_is_on_record() {
     session.state =
         act(Verb::Approve, &by, said, session.recorded(), Some(&approvers()), now).unwrap();
     assert_eq!(session.is(), State::Approved);
-    let approval = Approval { user: "cleo".to_owned(), at: now, reason: said.map(str::to_owned) };
+    let reason = said.map(str::to_owned);
+    let approval = Approval { user: "cleo".to_owned(), email: None, at: now, reason };
     assert_eq!(session.state.approvals, [approval]);
     assert_eq!((session.state.approved_at, session.state.activated_at), (Some(now), Some(now)));
     assert_eq!(session.state.expires_at, Some(now + HOUR * 4));
@@ -249,6 +250,58 @@ fn every_approver_counts_once_in_any_spelling() {
     }
     session.state = try_by(&session, Verb::Approve, &lead("cleo"), Some(&two)).unwrap();
     assert_eq!((session.is(), session.state.approvals.len()), (State::Approved, 2));
+}
+
+#[test]
+fn one_person_with_two_accounts_counts_once_whichever_comes_first() {
+    let two = Approvers {
+        users: ["u-1", "u-2", "ben@example.org"].map(str::to_owned).to_vec(),
+        required: 2,
+        ..approvers()
+    };
+    let account = |user: &str, email: Option<&str>| Person {
+        email: email.map(str::to_owned),
+        ..person(user)
+    };
+    let accounts = [
+        account("u-1", Some("Ben@example.org")),
+        account("ben@example.org", None),
+        account("ben@example.org", Some("BEN@example.org")),
+        account("u-2", Some("ben@example.org ")),
+    ];
+    for first in &accounts {
+        for second in &accounts {
+            let mut session = pending();
+            session.state = try_by(&session, Verb::Approve, first, Some(&two)).unwrap();
+            let again = try_by(&session, Verb::Approve, second, Some(&two));
+            assert_eq!(again, Err(409), "{first:?}, {second:?}");
+            let another = account("u-2", Some("cleo@example.org"));
+            let state =
+                try_by(&session, Verb::Approve, &another, Some(&two)).map(|next| next.state);
+            let counts = first.user != "u-2";
+            let expected = if counts { Ok(Some(State::Approved)) } else { Err(409) };
+            assert_eq!(state, expected, "{first:?}");
+        }
+    }
+}
+
+#[test]
+fn nobody_approves_what_another_account_of_theirs_asked_for() {
+    let all = Approvers { groups: vec!["leads".to_owned()], ..approvers() };
+    for (user, email) in [
+        ("u-4711", Some("anna@example.org")),
+        ("anna@example.org", None),
+        ("Anna@example.org", None),
+    ] {
+        let mut session = pending();
+        session.session.user = user.to_owned();
+        session.session.email = email.map(str::to_owned);
+        for (user, email) in [("ANNA@example.org", None), ("u-7", Some("Anna@Example.org"))] {
+            let anna = Person { email: email.map(str::to_owned), ..lead(user) };
+            assert_eq!(try_by(&session, Verb::Approve, &anna, Some(&all)), Err(403), "{user}");
+        }
+        assert!(try_by(&session, Verb::Approve, &lead("cleo"), Some(&all)).is_ok());
+    }
 }
 
 #[test]

@@ -216,6 +216,17 @@ fn the_issuer_is_the_one_of_the_review() {
 }
 
 #[test]
+fn an_address_beside_the_name_is_kept() {
+    for (email, kept) in
+        [(None, None), (Some("ANNA"), None), (Some("anna@example.org"), Some("anna@example.org"))]
+    {
+        let anna = Person { email: email.map(str::to_owned), ..person("anna") };
+        let session = request(&anna, &asked(), &[escalation()], &[], start()).unwrap();
+        assert_eq!(session.email.as_deref(), kept, "{email:?}");
+    }
+}
+
+#[test]
 fn a_name_says_what_it_is_and_counts_on() {
     let name = |names: &[&str]| session_name("prod", "anna", "admins", names.iter().copied());
     let first = name(&[]);

@@ -182,6 +182,7 @@ impl TestSession {
             created_at: at(-60),
             cluster: CLUSTER.to_owned(),
             user: "alice".to_owned(),
+            email: None,
             granted_group: "ops".to_owned(),
             issuer: None,
             reason: None,

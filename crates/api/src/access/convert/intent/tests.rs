@@ -85,7 +85,8 @@ fn an_escalation_that_makes_no_sense_is_none() {
 fn new_session() -> NewSession {
     NewSession {
         cluster: "local".to_owned(),
-        user: "ada@example.org".to_owned(),
+        user: "u-4711".to_owned(),
+        email: Some("ada@example.org".to_owned()),
         granted_group: "admins".to_owned(),
         escalation: "one".to_owned(),
         issuer: Some("https://issuer.example.org".to_owned()),
@@ -115,7 +116,7 @@ fn a_session_holds_what_it_was_made_with() {
     assert_eq!(spec.escalation_ref.name, "one");
     let read = session(&stored(&spec)).expect("good");
     assert_eq!(read.terms, new.terms);
-    assert_eq!((read.cluster, read.user), (new.cluster, new.user));
+    assert_eq!((read.cluster, read.user, read.email), (new.cluster, new.user, new.email));
     assert_eq!((read.granted_group, read.issuer), (new.granted_group, new.issuer));
     assert_eq!((read.reason, read.scheduled_start), (new.reason, new.scheduled_start));
     assert_eq!((read.uid.as_str(), read.deleting), ("u", false));

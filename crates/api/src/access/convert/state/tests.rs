@@ -28,8 +28,13 @@ fn state() -> SessionState {
     SessionState {
         state: Some(State::IdleExpired),
         approvals: vec![
-            Approval { user: "grace".to_owned(), at: at(2), reason: Some("go".to_owned()) },
-            Approval { user: "bob".to_owned(), at: at(3), reason: None },
+            Approval {
+                user: "grace".to_owned(),
+                email: Some("grace@example.org".to_owned()),
+                at: at(2),
+                reason: Some("go".to_owned()),
+            },
+            Approval { user: "bob".to_owned(), email: None, at: at(3), reason: None },
         ],
         approved_at: Some(at(3)),
         activated_at: Some(at(4)),
