@@ -267,10 +267,20 @@ same_variants!(
 
 const IDLE_WITHOUT_CONDITION: &str =
     "needs the condition Idle with the status True and the reason IdleTimeout or NeverUsed";
-const FORGOTTEN: &str = "must not be cleared: it says when and why something happened";
-/// What is written down once and stays.
-const KEPT: [&str; 6] =
-    ["approvedAt", "activatedAt", "firstActivity", "idleExpiredAt", "endedAt", "reasonEnded"];
+const FORGOTTEN: &str = "must not be cleared: it says when, why and by whom something happened";
+const FEWER_APPROVALS: &str = "must not get fewer: who approved it stays on record";
+/// What stays once it is written down. When it expires may be written anew: it is extended, or ended before.
+const KEPT: [&str; 9] = [
+    "approvedAt",
+    "activatedAt",
+    "expiresAt",
+    "firstActivity",
+    "idleExpiredAt",
+    "endedAt",
+    "endedBy",
+    "endedBecause",
+    "reasonEnded",
+];
 
 fn rules() -> Value {
     let idle = domain::State::IdleExpired.as_str();
@@ -284,6 +294,8 @@ fn rules() -> Value {
     };
     let mut rules = vec![rule_at(&condition, ".state", IDLE_WITHOUT_CONDITION)];
     rules.extend(KEPT.map(kept));
+    let approvals = "!has(oldSelf.approvals) || has(self.approvals) && size(self.approvals) >= size(oldSelf.approvals)";
+    rules.push(rule_at(approvals, ".approvals", FEWER_APPROVALS));
     json!(rules)
 }
 

@@ -353,6 +353,47 @@ async fn what_was_counted_does_not_fall_and_what_was_seen_is_not_forgotten() {
     engine.close().await;
 }
 
+#[tokio::test]
+async fn who_approved_and_ended_a_session_and_when_it_ends_stays_on_record() {
+    let (engine, _, operator) = people().await;
+    let one = session_in(&operator, "one", State::Approved).await;
+    let at = "2030-01-01T12:00:00Z";
+    let approval = |user: &str| json!({ "user": user, "at": at });
+    let ended = json!({
+        "state": "Expired", "expiresAt": at, "endedBy": "grace", "endedBecause": "enough",
+        "approvals": [approval("grace"), approval("bob")],
+    });
+    merge_status(&operator, &one, &ended).await.expect("an end");
+    let cleared = "must not be cleared";
+    let fewer = "must not get fewer";
+    for (name, value, says) in [
+        ("expiresAt", Value::Null, cleared),
+        ("endedBy", Value::Null, cleared),
+        ("endedBecause", Value::Null, cleared),
+        ("approvals", Value::Null, fewer),
+        ("approvals", json!([]), fewer),
+        ("approvals", json!([approval("grace")]), fewer),
+    ] {
+        let field = format!("status.{name}");
+        let patch = json!({ name: value });
+        let refused = merge_status(&operator, &one, &patch).await.expect_err("a patch");
+        assert_told(&refused, &field, says);
+        let mut whole = ended.clone();
+        match value {
+            Value::Null => whole.as_object_mut().expect("fields").remove(name),
+            value => whole.as_object_mut().expect("fields").insert(name.to_owned(), value),
+        };
+        let refused = replace_status(&operator, &one, Some(whole)).await.expect_err("an update");
+        assert_told(&refused, &field, says);
+    }
+    let sooner = json!({
+        "expiresAt": "2030-01-01T11:00:00Z",
+        "approvals": [approval("grace"), approval("bob"), approval("hedy")],
+    });
+    merge_status(&operator, &one, &sooner).await.expect("it was dropped");
+    engine.close().await;
+}
+
 // case: access 25, 27
 #[tokio::test]
 async fn neither_a_status_nor_a_state_is_cleared() {

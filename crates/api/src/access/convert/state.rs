@@ -30,7 +30,9 @@ pub fn write_state(state: &domain::SessionState, status: &mut BreakglassSessionS
         upcoming,
     } = state;
     status.state = state.map(Into::into);
-    status.approvals = approvals.iter().map(write_approval).collect();
+    // What cannot be read counts for nothing, and stays all the same: there are never fewer.
+    status.approvals.retain(|approval| read_approval(approval).is_none());
+    status.approvals.extend(approvals.iter().map(write_approval));
     status.approved_at = written(*approved_at);
     status.activated_at = written(*activated_at);
     status.expires_at = written(*expires_at);

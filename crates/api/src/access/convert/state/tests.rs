@@ -103,8 +103,16 @@ fn an_approval_of_nobody_counts_for_nothing() {
         ApprovalStatus { at: None, ..whole.clone() },
         whole,
     ];
-    let status = BreakglassSessionStatus { approvals, ..BreakglassSessionStatus::default() };
-    assert_eq!(read_state(Some(&status)).approvals.len(), 1);
+    let mut status = BreakglassSessionStatus { approvals, ..BreakglassSessionStatus::default() };
+    let mut state = read_state(Some(&status));
+    assert_eq!(state.approvals.len(), 1);
+    let another = Approval { user: "bob".to_owned(), ..state.approvals[0].clone() };
+    state.approvals.push(another);
+    for _ in 0..2 {
+        write_state(&state, &mut status);
+        assert_eq!(status.approvals.len(), 4, "none is forgotten, and none comes twice");
+        assert_eq!(read_state(Some(&status)), state);
+    }
 }
 
 #[test]
