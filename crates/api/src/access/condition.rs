@@ -12,12 +12,28 @@ pub const ACTIVITY_SOURCE_HEALTHY: &str = "ActivitySourceHealthy";
 pub const UNDELIVERABLE: &str = "NoticeUndeliverable";
 /// What the session is made of makes sense.
 pub const ACCEPTED: &str = "Accepted";
-/// Something is being kept from happening: paused or observed.
-pub const HELD: &str = "Held";
+/// Which state Events and audit lines have told of: its reason is the state's name.
+pub const RECORDED: &str = "Recorded";
 
 pub const ALL: [&str; 7] =
-    [IDLE, APPROVED, ACTIVE, ACTIVITY_SOURCE_HEALTHY, UNDELIVERABLE, ACCEPTED, HELD];
+    [IDLE, APPROVED, ACTIVE, ACTIVITY_SOURCE_HEALTHY, UNDELIVERABLE, ACCEPTED, RECORDED];
 
 /// Reasons of [`IDLE`], one of which a session has that is IdleExpired.
 pub const IDLE_TIMEOUT: &str = "IdleTimeout";
 pub const NEVER_USED: &str = "NeverUsed";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_condition_and_no_other() {
+        let page = include_str!("../../../../docs/access.md");
+        let row = page.lines().find_map(|line| line.strip_prefix("| `conditions` | "));
+        let listed = row.and_then(|row| row.split([';', '|']).next()).expect("a row of conditions");
+        let listed: BTreeSet<&str> = listed.split(',').map(str::trim).collect();
+        assert_eq!(listed, BTreeSet::from(ALL));
+    }
+}

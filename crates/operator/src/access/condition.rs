@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sojourn_api::access::condition::{
-    ACCEPTED, ACTIVE, ACTIVITY_SOURCE_HEALTHY, APPROVED, IDLE, IDLE_TIMEOUT, NEVER_USED,
+    ACCEPTED, ACTIVE, ACTIVITY_SOURCE_HEALTHY, APPROVED, IDLE, IDLE_TIMEOUT, NEVER_USED, RECORDED,
     UNDELIVERABLE,
 };
 use sojourn_api::access::status::{BreakglassSessionStatus, State as WireState};
@@ -14,9 +14,6 @@ use super::observe::ObservedSession;
 use super::reconcile::{Access, DecidedSession};
 use super::snapshot::SessionSnapshot;
 use crate::condition::{DesiredCondition, desired};
-
-/// Which state has been told in Events and in the audit log: its reason is the state's name.
-pub(super) const RECORDED: &str = "Recorded";
 
 /// The state that has been told.
 pub(super) fn recorded_state(status: &BreakglassSessionStatus) -> Option<WireState> {

@@ -1,5 +1,8 @@
 //! Sessions that end because nobody uses them.
 
+use std::collections::BTreeSet;
+
+use sojourn_api::access::condition;
 use sojourn_core::access::session::{ReasonEnded, State};
 use sojourn_sim::access::simulation::APPROVER;
 
@@ -47,6 +50,47 @@ async fn a_session_is_requested_approved_used_left_alone_and_kept_on_record() {
     simulation.session(&key).await;
     simulation.pass(MINUTE * 15).await;
     assert_eq!(simulation.checker.lock().deletions, 1);
+    simulation.assert_invariants();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_counted_and_the_documentation_names_every_metric() {
+    let simulation = simulation().await;
+    let scrape = || simulation.operator.ask(|running| running.metrics.text()).expect("it runs");
+    let key = simulation.approved(ADA).await;
+    simulation.until(MINUTE, &key, is(State::Approved)).await;
+    let before = scrape();
+    assert!(before.contains("sojourn_access_sessions{state=\"Approved\"} 1\n"), "{before}");
+    assert!(simulation.uses(ADA).await);
+    simulation.pass(MINUTE * 12).await;
+    let ended = simulation.until(LATE, &key, is(State::IdleExpired)).await;
+    let after = scrape();
+    for line in [
+        "sojourn_access_sessions{state=\"IdleExpired\"} 1\n",
+        "sojourn_access_transitions_total{state=\"IdleExpired\"} 1\n",
+        "sojourn_access_idle_expiries_total 1\n",
+        "sojourn_access_decisions_total{answer=\"allowed\"} 1\n",
+        "sojourn_access_activity_lost_total 0\n",
+        "sojourn_access_blind_seconds{source=\"authorizer\"}",
+        "sojourn_access_flush_lag_seconds{replica=",
+        "sojourn_access_buffered_sessions{replica=",
+    ] {
+        assert!(after.contains(line), "{line}: {after}");
+    }
+    let name = |text: &str| {
+        let end = text.find(|c: char| c != '_' && !c.is_ascii_lowercase()).unwrap_or(text.len());
+        text[..end].to_owned()
+    };
+    let announced = after.split("# TYPE ").skip(1).map(name);
+    let announced: BTreeSet<String> =
+        announced.filter(|name| name.starts_with("sojourn_access_")).collect();
+    let page = include_str!("../../../../docs/access.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let listed = rows.filter(|row| row.starts_with("sojourn_access_")).map(name);
+    assert_eq!(listed.collect::<BTreeSet<_>>(), announced);
+    for one in status(&ended).conditions {
+        assert!(condition::ALL.contains(&one.type_.as_str()), "{one:?}");
+    }
     simulation.assert_invariants();
 }
 

@@ -50,6 +50,8 @@ impl Told {
 pub(in crate::access) struct Fixture {
     pub(in crate::access) authorizer: AccessAuthorizer,
     pub(in crate::access) told: Arc<Told>,
+    /// What is counted, as a scrape gets it.
+    pub(in crate::access) metrics: Metrics,
 }
 
 pub(in crate::access) fn options() -> AuthorizerOptions {
@@ -89,10 +91,12 @@ impl Fixture {
             }),
             sessions_listed: Arc::new(|| true),
         };
-        let metrics = DecisionMetrics::new(&Metrics::default());
+        let metrics = Metrics::default();
+        let decisions = DecisionMetrics::new(&metrics);
         Self {
-            authorizer: AccessAuthorizer::new(clusters, canary_key(), options, hooks, metrics),
+            authorizer: AccessAuthorizer::new(clusters, canary_key(), options, hooks, decisions),
             told,
+            metrics,
         }
     }
 

@@ -162,6 +162,22 @@ async fn whoever_is_not_known_is_refused_before_anything_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn decisions_are_counted_by_their_answer_and_with_how_long_they_took() {
+    let served = Served::new();
+    served.send(by_token(TOKEN, review(LIST_PODS))).await;
+    let bob = review(&LIST_PODS.replace("alice", "bob"));
+    served.send(by_token(TOKEN, bob)).await;
+    let metrics = served.fixture.metrics.text();
+    for line in [
+        "sojourn_access_decisions_total{answer=\"allowed\"} 1\n",
+        "sojourn_access_decisions_total{answer=\"no_opinion\"} 1\n",
+        "sojourn_access_decision_seconds_count 2\n",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_of_another_cluster_gets_no_opinion_and_counts_nothing() {
     let served = Served::new();
     for request in [
