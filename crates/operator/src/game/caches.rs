@@ -244,12 +244,7 @@ impl GameCaches {
     /// The ports of a server are its own for as long as it or its Pod is there.
     fn adopt_ports(&self, key: &Key, before: Option<&ServerView>, now: Option<&ServerView>) {
         if let Some(view) = now {
-            let granted: Vec<Granted> = view
-                .ports()
-                .iter()
-                .filter_map(|port| Granted::of(std::slice::from_ref(port)))
-                .flatten()
-                .collect();
+            let granted: Vec<Granted> = view.ports().iter().filter_map(Granted::of_port).collect();
             let node = view.status().and_then(|status| status.node_name.as_deref());
             self.ports.adopt(view.uid(), node, &granted);
         }

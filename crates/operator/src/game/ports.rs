@@ -90,23 +90,12 @@ impl PortRegistry {
 
     /// A server has these ports, on this node if it is on one.
     pub(crate) fn adopt(&self, uid: &str, node: Option<&str>, ports: &[Granted]) {
-        let mut pools = self.lock();
-        let known = pools.of_server.get(uid).cloned();
-        let node = node.map(str::to_owned).or_else(|| known.clone());
-        let node = node.unwrap_or_else(|| NO_NODE.to_owned());
-        if known.as_ref().is_some_and(|known| *known != node) {
-            pools.release(uid);
-        }
-        if ports.is_empty() {
-            return;
-        }
-        let pool = pools.pool(&node, &self.range);
-        for granted in ports {
-            if !pool.adopt(uid, granted.transport, granted.port) {
-                tracing::warn!(uid, node, port = granted.port, "two servers have the same port");
-            }
-        }
-        pools.of_server.insert(uid.to_owned(), node);
+        self.lock().adopt(&self.range, uid, node, ports);
+    }
+
+    /// A server has these ports and no others: what it was granted beside them is free again.
+    pub(crate) fn settle(&self, uid: &str, ports: &[Granted]) {
+        self.rename(uid, uid, ports);
     }
 
     /// Somebody else on its node has one of its ports: none of them is granted again for now.
@@ -124,11 +113,12 @@ impl PortRegistry {
         self.lock().release(uid);
     }
 
-    /// A new server was named `uid` before it had one.
+    /// A server that has these ports was called `from` until now. Nobody is granted one of them in between.
     pub(crate) fn rename(&self, from: &str, to: &str, ports: &[Granted]) {
-        let node = self.lock().of_server.get(from).cloned();
-        self.release(from);
-        self.adopt(to, node.as_deref(), ports);
+        let mut pools = self.lock();
+        let node = pools.of_server.get(from).cloned();
+        pools.release(from);
+        pools.adopt(&self.range, to, node.as_deref(), ports);
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Pools> {
@@ -139,6 +129,31 @@ impl PortRegistry {
 impl Pools {
     fn pool(&mut self, node: &str, range: &RangeInclusive<u16>) -> &mut PortPool {
         self.nodes.entry(node.to_owned()).or_insert_with(|| PortPool::new(range.clone()))
+    }
+
+    fn adopt(
+        &mut self,
+        range: &RangeInclusive<u16>,
+        uid: &str,
+        node: Option<&str>,
+        ports: &[Granted],
+    ) {
+        let known = self.of_server.get(uid).cloned();
+        let node = node.map(str::to_owned).or_else(|| known.clone());
+        let node = node.unwrap_or_else(|| NO_NODE.to_owned());
+        if known.as_ref().is_some_and(|known| *known != node) {
+            self.release(uid);
+        }
+        if ports.is_empty() {
+            return;
+        }
+        let pool = self.pool(&node, range);
+        for granted in ports {
+            if !pool.adopt(uid, granted.transport, granted.port) {
+                tracing::warn!(uid, node, port = granted.port, "two servers have the same port");
+            }
+        }
+        self.of_server.insert(uid.to_owned(), node);
     }
 
     fn servers_on(&self, node: &str) -> usize {
@@ -194,6 +209,17 @@ mod tests {
         registry.grant("3", &[UDP], &nodes(&["a"]), false).expect_err("it may come there");
         registry.adopt("1", Some("b"), &has);
         registry.grant("3", &[UDP], &nodes(&["a"]), false).expect("it came to another");
+    }
+
+    #[test]
+    fn a_server_keeps_what_it_is_known_to_have_and_nothing_beside() {
+        let registry = PortRegistry::new(20_000..=20_001);
+        let node = nodes(&["a"]);
+        registry.grant("1", &[UDP; 2], &node, false).expect("two are free");
+        let has = [Granted { transport: Transport::Udp, port: 20_001 }];
+        registry.settle("1", &has);
+        assert_eq!(registry.grant("2", &[UDP], &node, false), Ok(vec![20_000]));
+        registry.grant("3", &[UDP], &node, false).expect_err("the other one is still its own");
     }
 
     #[test]

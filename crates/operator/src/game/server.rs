@@ -1,13 +1,14 @@
 //! The controller of servers: one server in five steps.
 
+mod ports;
+
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, Resource as _, ResourceExt as _};
-use serde_json::json;
 use sojourn_api::game::DedicatedGameServer;
-use sojourn_api::game::convert::{port_requests, server_intent, with_granted, write_server};
+use sojourn_api::game::convert::{server_intent, write_server};
 use sojourn_api::game::port::PortPolicy;
 use sojourn_api::game::status::{PortStatus, ServerStatus};
 use sojourn_core::decision::Wake;
@@ -220,69 +221,6 @@ impl Servers {
         let generation =
             Generation { now: status.observed_generation, observed: before.observed_generation };
         status.conditions = merged(&before.conditions, conditions, generation, decided.now);
-    }
-
-    /// Grants what a server that nobody made for a collection asks for.
-    async fn grant_ports(&self, snapshot: &ServerSnapshot) -> Result<(), RequestError> {
-        let view = snapshot.view();
-        let ports = view.ports();
-        let (nodes, config) = (self.0.caches.node_names(), self.0.config.current());
-        let granted = self.0.caches.ports.grant(
-            view.uid(),
-            &port_requests(&ports),
-            &nodes,
-            config.node_autoscaler,
-        );
-        match granted {
-            Ok(numbers) => {
-                let written = self.write_ports(snapshot, &with_granted(&ports, &numbers)).await;
-                if written.is_err() {
-                    self.0.caches.ports.release(view.uid());
-                }
-                written
-            }
-            Err(error) => {
-                let about = view.object.object_ref(&());
-                let told = [warning("PortsExhausted", error.to_string())];
-                self.0.events.publish_transitions(&about, &told, self.0.clock.now());
-                Ok(())
-            }
-        }
-    }
-
-    /// Somebody else has one of its ports: others are granted, but for those that were asked for by number.
-    async fn replace_ports(&self, snapshot: &ServerSnapshot) -> Result<(), RequestError> {
-        let view = snapshot.view();
-        let mut ports = view.ports();
-        for port in &mut ports {
-            if port.policy != PortPolicy::Static {
-                port.host_port = None;
-            }
-        }
-        self.0.caches.ports.set_aside(view.uid());
-        let (nodes, config) = (self.0.caches.node_names(), self.0.config.current());
-        let requests = port_requests(&ports);
-        match self.0.caches.ports.grant(view.uid(), &requests, &nodes, config.node_autoscaler) {
-            Ok(numbers) => self.write_ports(snapshot, &with_granted(&ports, &numbers)).await,
-            Err(error) => {
-                tracing::warn!(server = %snapshot.key, %error, "no other port is free");
-                Ok(())
-            }
-        }
-    }
-
-    async fn write_ports(
-        &self,
-        snapshot: &ServerSnapshot,
-        ports: &[sojourn_api::game::port::GamePort],
-    ) -> Result<(), RequestError> {
-        let change = json!({ "spec": { "ports": ports, "portsToExpose": [] } });
-        let target = ObjectVersion::of(&snapshot.view().object);
-        let written = write::patch(&self.api(&snapshot.key), target, change, "grant ports").await?;
-        self.0.caches.wrote_server(&snapshot.key, written);
-        self.0.caches.server_queue.wake(&snapshot.key);
-        // What was decided is about the object as it was.
-        Err(RequestError::Outdated { what: "grant ports" })
     }
 
     async fn create_pod(&self, snapshot: &ServerSnapshot) -> Result<(), RequestError> {

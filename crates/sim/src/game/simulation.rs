@@ -270,6 +270,20 @@ impl GameSimulation {
         self.try_collection(name, replicas, spec).await.expect("the collection is good");
     }
 
+    /// Creates a server that is nobody's member, and well when its Pod is.
+    ///
+    /// # Panics
+    /// If it is refused.
+    pub async fn make_server(&self, name: &str, ports: Value) {
+        let object = json!({
+            "apiVersion": "game.sojourn.dev/v1alpha1", "kind": "DedicatedGameServer",
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {"template": template("v1"), "health": {"source": "Pod"}, "ports": ports},
+        });
+        let object = serde_json::from_value(object).expect("a server");
+        self.servers().create(&PostParams::default(), &object).await.expect("the server is good");
+    }
+
     /// Changes a collection as people do.
     ///
     /// # Panics

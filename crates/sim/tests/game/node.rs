@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use sojourn_api::game::status::ServerHealth;
 use sojourn_sim::game::simulation::{ADDRESS, GameSimulation, Setting};
 
 use crate::fixture::{ARENA, MINUTE, available, condition, members, server, simulation};
@@ -49,5 +50,20 @@ async fn when_no_port_is_left_that_is_told_and_those_that_come_free_are_given() 
     available(&simulation, 3).await;
     simulation.pass(MINUTE).await;
     assert!(condition(&simulation, "PortsGranted").is_none_or(|one| one.status == "True"));
+    simulation.assert_invariants();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_only_port_is_one_servers_although_no_collection_made_it() {
+    let simulation =
+        GameSimulation::new(Setting { ports: 20_000..=20_000, ..Setting::default() }).await;
+    let game = json!({"name": "game", "containerPort": 7777});
+    let rcon = json!({"name": "rcon", "containerPort": 7778, "hostPort": 7778, "policy": "Static"});
+    simulation.make_server("first", json!([game, rcon])).await;
+    simulation.make_server("second", json!([game])).await;
+    simulation.pass(10 * MINUTE).await;
+    let available = ["first", "second"]
+        .map(|name| server(&simulation, name).health == Some(ServerHealth::Healthy));
+    assert_eq!(available.iter().filter(|one| **one).count(), 1, "{}", simulation.shown());
     simulation.assert_invariants();
 }

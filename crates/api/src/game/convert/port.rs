@@ -39,11 +39,13 @@ pub struct Granted {
 impl Granted {
     /// What a server has been granted so far; nothing, if something is missing.
     pub fn of(ports: &[GamePort]) -> Option<Vec<Self>> {
-        let granted = |port: &GamePort| {
-            let number = number(port.host_port)?;
-            Some(Self { transport: transport(port.protocol), port: number })
-        };
-        ports.iter().map(granted).collect()
+        ports.iter().map(Self::of_port).collect()
+    }
+
+    /// The same of one port.
+    pub fn of_port(port: &GamePort) -> Option<Self> {
+        let number = number(port.host_port)?;
+        Some(Self { transport: transport(port.protocol), port: number })
     }
 }
 
