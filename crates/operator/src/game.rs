@@ -316,6 +316,7 @@ impl ServedGame {
             events,
             pings: replica.pings.clone(),
             refusals: Refusals::default(),
+            port_refusals: Refusals::default(),
             logs: LogArchive,
             metrics: replica.metrics.clone(),
             allocator: replica.allocator.clone(),

@@ -5,7 +5,7 @@ mod snapshot;
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Api, Resource as _, ResourceExt as _};
 use sojourn_api::game::DedicatedGameServerCollection;
@@ -29,6 +29,7 @@ use sojourn_core::notice::DeliveryOutcome;
 pub(crate) use self::snapshot::CollectionSnapshot;
 use super::condition::{self, CollectionConditionInputs};
 use super::family::GameFamilyParts;
+use super::ports::PORT_RETRY;
 use super::transition;
 use crate::condition::{Generation, merged};
 use crate::frame::write::ObjectVersion;
@@ -36,8 +37,6 @@ use crate::frame::{Class, Reconciler, RequestError, Target};
 
 const NAME: &str = "gameservercollection";
 const WHAT: &str = "write the status of a DedicatedGameServerCollection";
-/// So long after no port was free it is tried again: a port comes free with a Pod, which concerns no collection.
-const PORT_RETRY: SignedDuration = SignedDuration::from_secs(30);
 
 /// The controller of DedicatedGameServerCollections.
 #[derive(Debug, Clone)]

@@ -82,9 +82,14 @@ fn held(wanted: &CollectionWanted) -> Option<DesiredCondition> {
     Some(desired(condition::HELD, true, reason, message))
 }
 
+/// The reason of a server that is not ready for want of ports.
+pub(super) const WAITS_FOR_PORTS: &str = "WaitsForPorts";
+
+/// `ports` is why none could be granted, if it waits for some.
 pub(super) fn of_server(
     wanted: Result<(), &str>,
     decision: Option<&ServerDecision>,
+    ports: Option<&str>,
 ) -> Vec<DesiredCondition> {
     let mut all = Vec::new();
     if let Err(problem) = wanted {
@@ -95,13 +100,13 @@ pub(super) fn of_server(
     let ready = server.is_available();
     let reason = match decision.why.first() {
         _ if ready => "Available",
-        Some(ServerReason::WaitsForPorts) => "WaitsForPorts",
+        Some(ServerReason::WaitsForPorts) => WAITS_FOR_PORTS,
         Some(ServerReason::Quarantined { .. }) => "Quarantined",
         _ if server.marked_for_deletion => "Draining",
         _ if server.health == ServerHealth::Failed => "Failed",
         _ => "Starting",
     };
-    all.push(desired(condition::READY, ready, reason, ""));
+    all.push(desired(condition::READY, ready, reason, ports.unwrap_or_default()));
     if let Some(failure) = &server.failure {
         all.push(desired(
             condition::FAILED,

@@ -41,7 +41,10 @@ pub(crate) struct GameFamilyParts {
     pub(crate) definitions: Arc<Definitions>,
     pub(crate) events: Events,
     pub(crate) pings: Arc<Pings>,
+    /// Pods that the API would not take: asking again would be answered the same.
     pub(crate) refusals: Refusals,
+    /// Servers that were refused ports.
+    pub(crate) port_refusals: Refusals,
     pub(crate) logs: LogArchive,
     pub(crate) metrics: GameMetrics,
     pub(crate) allocator: Arc<Allocator>,
@@ -122,7 +125,7 @@ impl Pings {
     }
 }
 
-/// Pods that the API would not take, by server and uid: asking again would be answered the same.
+/// What servers were refused and why, by server and uid.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Mutex<HashMap<Key, (String, String)>>);
 

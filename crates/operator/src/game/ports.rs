@@ -5,13 +5,21 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 
+use jiff::SignedDuration;
 use sojourn_api::game::convert::Granted;
 use sojourn_core::game::port::{PortError, PortPool, PortRequest};
 
+/// So long after no port was free it is tried again: ports come free with Pods, which concern nobody else.
+pub(super) const PORT_RETRY: SignedDuration = SignedDuration::from_secs(30);
 /// Where servers are counted of which nobody knows the node. They may come to any, so their ports are free nowhere.
 const NO_NODE: &str = "";
 /// Where servers are counted that no node has room for: a node that is yet to come. No node has such a name.
 const NEW_NODE: &str = "+";
+
+/// Why ports could not be granted, at the field that asks for them.
+pub(super) fn about_ports(error: &PortError) -> String {
+    format!("spec.ports: {error}")
+}
 
 /// The pools of all nodes.
 #[derive(Debug)]

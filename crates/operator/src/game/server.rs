@@ -13,16 +13,18 @@ use sojourn_api::game::port::PortPolicy;
 use sojourn_api::game::status::{PortStatus, ServerStatus};
 use sojourn_core::decision::Wake;
 use sojourn_core::game::lifecycle::{
-    DeleteReason, ServerDecision, ServerEffect, ServerIntent, ServerObserved, decide,
+    DeleteReason, ServerDecision, ServerEffect, ServerIntent, ServerObserved, ServerReason, decide,
 };
 use sojourn_core::game::server::ServerHealth;
 use sojourn_core::key::Key;
 use sojourn_core::known::Known;
+use sojourn_core::moment::saturating_add;
 
 use super::condition;
 use super::family::GameFamilyParts;
 use super::next;
 use super::pod::pod_of;
+use super::ports::PORT_RETRY;
 use super::transition;
 use super::view::ServerView;
 use crate::condition::{Generation, merged};
@@ -59,6 +61,14 @@ pub(crate) struct DecidedServer {
     now: Timestamp,
 }
 
+impl DecidedServer {
+    /// Whether it waits for a port that comes free.
+    fn waits_for_ports(&self) -> bool {
+        let why = self.decision.as_ref().and_then(|decision| decision.why.first());
+        matches!(why, Some(ServerReason::WaitsForPorts))
+    }
+}
+
 impl Reconciler for Servers {
     type Object = ServerSnapshot;
     type Observed = ServerObserved;
@@ -72,6 +82,7 @@ impl Reconciler for Servers {
     fn parse(&self, key: &Key) -> Target<ServerSnapshot> {
         let Some(read) = self.0.caches.server(key) else {
             self.0.refusals.forget(key);
+            self.0.port_refusals.forget(key);
             return Target::Gone;
         };
         match &*read {
@@ -161,6 +172,7 @@ impl Reconciler for Servers {
         let worth = status.failure.is_some()
             || status.marked_for_deletion
             || snapshot.intent.is_err()
+            || decided.waits_for_ports()
             || before != ServerStatus::default()
             || status.health == Some(sojourn_api::game::status::ServerHealth::Healthy);
         if worth && status != before {
@@ -168,6 +180,9 @@ impl Reconciler for Servers {
         }
         let transitions = transition::of_server(&before, &status);
         self.0.events.publish_transitions(&view.object.object_ref(&()), &transitions, decided.now);
+        if decided.waits_for_ports() {
+            return Ok(Self::wake(decided).min(Wake::At(saturating_add(decided.now, PORT_RETRY))));
+        }
         Ok(Self::wake(decided))
     }
 
@@ -214,9 +229,11 @@ impl Servers {
             let quarantined_until = intent.and_then(|intent| intent.quarantined_until);
             status.next = next::of_server(view, &decision.next, quarantined_until);
         }
+        let ports = self.0.port_refusals.of(&snapshot.key, view.uid());
         let conditions = condition::of_server(
             snapshot.intent.as_ref().map(|_| ()).map_err(String::as_str),
             decided.decision.as_ref(),
+            ports.filter(|_| decided.waits_for_ports()).as_deref(),
         );
         let generation =
             Generation { now: status.observed_generation, observed: before.observed_generation };

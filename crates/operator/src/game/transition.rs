@@ -1,10 +1,12 @@
 //! What is worth an Event: the differences between what was and what is written about a collection or a server.
 
+use sojourn_api::game::name::condition::READY;
 use sojourn_api::game::status::{
     CollectionHealth, CollectionStatus, ServerHealth, ServerState, ServerStatus,
 };
 use sojourn_core::game::lifecycle::DeleteReason;
 
+use super::condition::WAITS_FOR_PORTS;
 use crate::event::{Transition, normal, warning};
 
 pub(super) fn of_server(before: &ServerStatus, now: &ServerStatus) -> Vec<Transition> {
@@ -29,11 +31,22 @@ pub(super) fn of_server(before: &ServerStatus, now: &ServerStatus) -> Vec<Transi
     if before.marked_for_deletion && !now.marked_for_deletion {
         all.push(normal("TakenBack", "It is a member of its collection again."));
     }
+    if let Some(words) = waits_for_ports(now)
+        && waits_for_ports(before).is_none()
+    {
+        all.push(warning("PortsExhausted", words));
+    }
     let assigned = |status: &ServerStatus| status.state == Some(ServerState::Assigned);
     if assigned(before) && !assigned(now) && now.grants.is_empty() && !before.grants.is_empty() {
         all.push(normal("GrantReturned", "Nobody came who was given it."));
     }
     all
+}
+
+/// Why it has no ports, if it waits for some.
+fn waits_for_ports(status: &ServerStatus) -> Option<&str> {
+    let ready = status.conditions.iter().find(|one| one.type_ == READY)?;
+    (ready.reason == WAITS_FOR_PORTS).then_some(&*ready.message)
 }
 
 /// Why a server goes, in words.

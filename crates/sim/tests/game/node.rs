@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use k8s_openapi::api::core::v1::Event;
 use serde_json::json;
 use sojourn_api::game::status::ServerHealth;
 use sojourn_sim::game::simulation::{ADDRESS, GameSimulation, Setting};
@@ -32,6 +33,7 @@ async fn when_no_port_is_left_that_is_told_and_those_that_come_free_are_given() 
         .await;
     simulation.pass(30 * MINUTE).await;
     let granted = condition(&simulation, "PortsGranted").expect("it is told");
+    assert!(granted.message.starts_with("spec.ports: "), "{}", granted.message);
     assert_eq!((granted.status.as_str(), granted.reason.as_str()), ("False", "PortsExhausted"));
     assert_eq!(simulation.faults.hot_objects().len(), 0);
     let ports = |simulation: &GameSimulation| -> BTreeSet<i32> {
@@ -54,7 +56,7 @@ async fn when_no_port_is_left_that_is_told_and_those_that_come_free_are_given() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_only_port_is_one_servers_although_no_collection_made_it() {
+async fn the_only_port_is_one_servers_and_the_other_says_what_it_waits_for_until_that_is_free() {
     let simulation =
         GameSimulation::new(Setting { ports: 20_000..=20_000, ..Setting::default() }).await;
     let game = json!({"name": "game", "containerPort": 7777});
@@ -62,8 +64,21 @@ async fn the_only_port_is_one_servers_although_no_collection_made_it() {
     simulation.make_server("first", json!([game, rcon])).await;
     simulation.make_server("second", json!([game])).await;
     simulation.pass(10 * MINUTE).await;
-    let available = ["first", "second"]
-        .map(|name| server(&simulation, name).health == Some(ServerHealth::Healthy));
-    assert_eq!(available.iter().filter(|one| **one).count(), 1, "{}", simulation.shown());
+    let is_well = |name: &str| server(&simulation, name).health == Some(ServerHealth::Healthy);
+    let (has, waits) = if is_well("first") { ("first", "second") } else { ("second", "first") };
+    assert!(is_well(has) && !is_well(waits), "{}", simulation.shown());
+    let ready = server(&simulation, waits).conditions.into_iter().find(|one| one.type_ == "Ready");
+    let ready = ready.expect("it says how it is");
+    assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "WaitsForPorts"));
+    assert!(ready.message.starts_with("spec.ports: no port from 20000"), "{}", ready.message);
+    let events: kube::Api<Event> = kube::Api::namespaced(simulation.client.clone(), "play");
+    let events = events.list(&kube::api::ListParams::default()).await.expect("they are listed");
+    let told = events.items.iter().filter(|one| one.reason.as_deref() == Some("PortsExhausted"));
+    let told: Vec<_> = told.map(|one| one.involved_object.name.as_deref()).collect();
+    assert_eq!(told, [Some(waits)], "once, however often it is tried");
+    assert_eq!(simulation.faults.hot_objects().len(), 0);
+    simulation.delete_server(has).await;
+    simulation.pass(5 * MINUTE).await;
+    assert!(is_well(waits), "{}", simulation.shown());
     simulation.assert_invariants();
 }

@@ -25,6 +25,7 @@ use sojourn_core::moment::{Utc, ceil_second, saturating_add};
 use sojourn_core::term::Term;
 
 use super::super::notice::{self, NoticeContext};
+use super::super::ports::about_ports;
 use super::snapshot::MARKED_BY_SCALE_IN;
 use super::{CollectionSnapshot, Collections, DecidedCollection};
 use crate::api_error::api_error_message;
@@ -129,7 +130,7 @@ impl Collections {
         let numbers = match granted {
             Ok(numbers) => numbers,
             Err(error) => {
-                self.0.allocator.note_port_problem(&snapshot.key, Some(error.to_string()));
+                self.0.allocator.note_port_problem(&snapshot.key, Some(about_ports(&error)));
                 return Ok(());
             }
         };

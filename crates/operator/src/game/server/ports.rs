@@ -1,12 +1,11 @@
 //! The ports of a server that nobody made for a collection, and others for one whose ports are somebody else's.
 
-use kube::Resource as _;
 use serde_json::json;
 use sojourn_api::game::convert::{Granted, port_requests, with_granted};
 use sojourn_api::game::port::{GamePort, PortPolicy};
 
+use super::super::ports::about_ports;
 use super::{ServerSnapshot, Servers};
-use crate::event::warning;
 use crate::frame::RequestError;
 use crate::frame::write::{self, ObjectVersion};
 
@@ -29,9 +28,7 @@ impl Servers {
         match granted {
             Ok(numbers) => self.write_ports(snapshot, &with_granted(&ports, &numbers)).await,
             Err(error) => {
-                let about = view.object.object_ref(&());
-                let told = [warning("PortsExhausted", error.to_string())];
-                self.0.events.publish_transitions(&about, &told, self.0.clock.now());
+                self.0.port_refusals.add(&snapshot.key, view.uid(), about_ports(&error));
                 Ok(())
             }
         }
@@ -71,6 +68,7 @@ impl Servers {
         let target = ObjectVersion::of(&snapshot.view().object);
         match write::patch(&self.api(&snapshot.key), target, change, WHAT).await {
             Ok(written) => {
+                self.0.port_refusals.forget(&snapshot.key);
                 self.0.caches.wrote_server(&snapshot.key, written);
                 self.0.caches.server_queue.wake(&snapshot.key);
                 Err(RequestError::Outdated { what: WHAT })
