@@ -148,18 +148,26 @@ fn listens_at(port: &GamePort) -> Option<i32> {
     }
 }
 
-/// Gives each port to the container that declares it, or to the first one.
+/// Gives each port to the container that declares it, or to the first one. What is exposed replaces what was declared
+/// with its number; several ports may have one number, for different protocols.
 fn expose(containers: &mut [Container], ports: &[GamePort]) {
-    for port in ports {
-        let (Some(listens), Some(host)) = (listens_at(port), port.host_port) else { continue };
-        let declares = |container: &Container| {
-            let mut declared = container.ports.iter().flatten();
-            declared.any(|one| one.container_port == listens)
-        };
-        let index = containers.iter().position(declares).unwrap_or(0);
+    let declares = |container: &Container, listens: i32| {
+        container.ports.iter().flatten().any(|one| one.container_port == listens)
+    };
+    let placed = ports.iter().filter_map(|port| {
+        let (listens, host) = (listens_at(port)?, port.host_port?);
+        let index = containers.iter().position(|container| declares(container, listens));
+        Some((index.unwrap_or(0), listens, host, port))
+    });
+    let placed: Vec<(usize, i32, i32, &GamePort)> = placed.collect();
+    for (index, listens, ..) in &placed {
+        if let Some(declared) = containers.get_mut(*index).and_then(|one| one.ports.as_mut()) {
+            declared.retain(|one| one.container_port != *listens);
+        }
+    }
+    for (index, listens, host, port) in placed {
         let Some(container) = containers.get_mut(index) else { continue };
         let declared = container.ports.get_or_insert_default();
-        declared.retain(|one| one.container_port != listens);
         let both = port.protocol == PortProtocol::TCPUDP;
         for protocol in protocols(port.protocol) {
             let suffix = format!("-{}", protocol.to_ascii_lowercase());
@@ -250,6 +258,21 @@ mod tests {
             assert!(named.contains(&name), "{name} is not among {named:?}");
         }
         assert!(!format!("{sdk:?}").contains("secret"));
+    }
+
+    // case: game A36
+    #[test]
+    fn two_ports_of_a_pod_may_have_one_number_for_different_protocols() {
+        let ports = json!([
+            {"name": "game", "containerPort": 7777, "hostPort": 20001, "protocol": "UDP"},
+            {"name": "rcon", "containerPort": 7777, "hostPort": 20002, "protocol": "TCP"},
+        ]);
+        let pod = pod_of(&server(&ports), None).expect("a Pod");
+        let declared = pod.spec.expect("a spec").containers.remove(1).ports.expect("ports");
+        let named = declared.iter().map(|one| (one.name.as_deref(), one.host_port));
+        let named: Vec<_> = named.collect();
+        let both = [(Some("game"), Some(20_001)), (Some("rcon"), Some(20_002))];
+        assert_eq!(named, [&[(None, None)], &both[..]].concat());
     }
 
     #[test]
