@@ -54,6 +54,16 @@ pub struct PodAutoScalerDetails {
     pub scale_down_window: String,
 }
 
+impl PodAutoScalerDetails {
+    /// Whether something in it can only be told from the seats of a server.
+    pub(super) fn counts_seats(&self) -> bool {
+        let Self { scale_in_threshold, scale_out_threshold, terms, .. } = self;
+        scale_in_threshold.is_some()
+            || scale_out_threshold.is_some()
+            || terms.iter().any(|term| term.free_seats.is_some())
+    }
+}
+
 fn nothing() -> String {
     "0s".to_owned()
 }

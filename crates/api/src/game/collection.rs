@@ -151,12 +151,31 @@ fn never() -> String {
 }
 
 pub(super) const PLAYERS_DIFFER: &str = "must be the collection's maxPlayersPerServer, or left out";
+pub(super) const SEATS_NEEDED: &str = "is needed: thresholds and freeSeats count seats";
+
+impl DedicatedGameServerCollectionSpec {
+    /// How many may play on one server, wherever that is said.
+    pub fn seats(&self) -> Option<i32> {
+        let details = self.pod_auto_scaler_details.as_ref();
+        self.max_players_per_server.or(details.and_then(|details| details.max_players_per_server))
+    }
+}
 
 fn rules() -> Value {
     let details = "self.podAutoScalerDetails";
+    let counts_seats = format!(
+        "has({details}.scaleInThreshold) || has({details}.scaleOutThreshold) \
+         || (has({details}.terms) && {details}.terms.exists(term, has(term.freeSeats)))"
+    );
+    let seats_needed = format!(
+        "!has({details}) || has(self.maxPlayersPerServer) || has({details}.maxPlayersPerServer) || !({counts_seats})"
+    );
     let rule = format!(
         "!has({details}) || !has({details}.maxPlayersPerServer) || !has(self.maxPlayersPerServer) \
          || {details}.maxPlayersPerServer == self.maxPlayersPerServer"
     );
-    json!([rule_at(&rule, ".podAutoScalerDetails.maxPlayersPerServer", PLAYERS_DIFFER)])
+    json!([
+        rule_at(&rule, ".podAutoScalerDetails.maxPlayersPerServer", PLAYERS_DIFFER),
+        rule_at(&seats_needed, ".maxPlayersPerServer", SEATS_NEEDED),
+    ])
 }

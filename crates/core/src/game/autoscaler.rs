@@ -41,8 +41,8 @@ pub struct AutoscalerObserved<'a> {
     /// Members that are somebody's: with players, granted, reserved or allocated.
     pub occupied: u32,
     pub players: u64,
-    /// Seats for one server.
-    pub max_players: u32,
+    /// Seats of one server; nothing, if nobody has said how many it has.
+    pub max_players: Option<u32>,
     /// Seats of available members that nobody has.
     pub free_seats: u64,
     /// Servers that requests wait for.

@@ -284,14 +284,13 @@ fn autoscaler_figures<'a>(
     now: Timestamp,
 ) -> AutoscalerObserved<'a> {
     let members = snapshot.members.iter().filter(|one| !one.marked_for_deletion);
-    let max_players = wanted.max_players.unwrap_or(0);
     let (mut count, mut occupied, mut players, mut free) = (0_u32, 0_u32, 0_u64, 0_u64);
     for member in members {
         count += 1;
         occupied += u32::from(!member.is_empty(now));
         players += u64::from(member.active_players.unwrap_or(0));
         if member.is_available() {
-            free += u64::from(member.free_seats(max_players, now));
+            free += u64::from(member.free_seats(wanted.max_players.unwrap_or(0), now));
         }
     }
     AutoscalerObserved {
@@ -299,7 +298,7 @@ fn autoscaler_figures<'a>(
         members: count,
         occupied,
         players,
-        max_players,
+        max_players: wanted.max_players,
         free_seats: free,
         waiting: seen.waiting,
         health: decision.next.census.health,

@@ -143,6 +143,12 @@ async fn what_makes_no_sense_is_refused_with_the_path_of_the_field() {
         (json!({"dgsFailBehavior": "Explode"}), "spec.dgsFailBehavior"),
         (json!({"maxPlayersPerServer": 0}), "spec.maxPlayersPerServer"),
         (
+            json!({"maxPlayersPerServer": null, "podAutoScalerDetails": {
+                "maximumReplicas": 5, "terms": [{"freeSeats": 5}],
+            }}),
+            "spec.maxPlayersPerServer",
+        ),
+        (
             json!({"podAutoScalerDetails": {
                 "enabled": true, "minimumReplicas": 1, "maximumReplicas": 5,
                 "scaleInThreshold": 80, "scaleOutThreshold": 60,

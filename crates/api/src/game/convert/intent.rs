@@ -13,7 +13,7 @@ use sojourn_core::term::Term;
 use super::autoscaler::autoscaler;
 use super::port::{Granted, all_ports};
 use super::template::revision;
-use super::validity::{check_collection, check_server};
+use super::validity::{check_server, check_stored_collection};
 use crate::annotation::{annotation, says_true};
 use crate::game::collection::{DedicatedGameServerCollection, FailBehavior, UpdateStrategy};
 use crate::game::name::{ACKNOWLEDGE, DEV_ADDRESS, DRAIN_BY, MARKED, QUARANTINED_UNTIL, RESTART};
@@ -63,7 +63,7 @@ pub struct QuarantinePolicy {
 pub fn collection_intent(
     collection: &DedicatedGameServerCollection,
 ) -> Result<CollectionWanted, Problems> {
-    let problems = check_collection(collection);
+    let problems = check_stored_collection(collection);
     if !problems.is_empty() {
         return Err(Problems(problems));
     }
@@ -75,7 +75,6 @@ pub fn collection_intent(
     let mut own = Report::default();
     let details = spec.pod_auto_scaler_details.as_ref();
     let autoscaler = details.and_then(|details| autoscaler(details, &mut own));
-    let seats = details.and_then(|details| details.max_players_per_server);
     let wanted =
         window.zip(drain_timeout).zip(ttl).map(|((window, drain_timeout), ttl)| CollectionWanted {
             intent: CollectionIntent {
@@ -92,7 +91,7 @@ pub fn collection_intent(
                 deleting: meta.deletion_timestamp.is_some(),
             },
             autoscaler,
-            max_players: spec.max_players_per_server.or(seats).map(count),
+            max_players: spec.seats().map(count),
             quarantine: QuarantinePolicy {
                 ttl,
                 max: usize::try_from(spec.quarantine.max).unwrap_or_default(),

@@ -14,7 +14,7 @@ pub fn revision(spec: &DedicatedGameServerCollectionSpec) -> String {
         "template": spec.template,
         "portsToExpose": spec.ports_to_expose,
         "ports": spec.ports,
-        "maxPlayersPerServer": spec.max_players_per_server,
+        "maxPlayersPerServer": spec.seats(),
         "counters": spec.counters,
         "lists": spec.lists,
         "health": spec.health,

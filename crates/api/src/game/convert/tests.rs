@@ -43,8 +43,12 @@ fn a_container_without_requests_or_limits_is_named() {
 // case: game S52
 #[test]
 fn what_makes_no_sense_is_refused_at_its_field() {
-    let details =
-        |details: Value| collection(|object| object["spec"]["podAutoScalerDetails"] = details);
+    let details = |details: Value| {
+        collection(|object| {
+            object["spec"]["maxPlayersPerServer"] = json!(10);
+            object["spec"]["podAutoScalerDetails"] = details;
+        })
+    };
     let below = "spec.podAutoScalerDetails";
     for (wrong, path) in [
         (json!({ "maximumReplicas": 1, "minimumReplicas": 2 }), "minimumReplicas"),
@@ -79,6 +83,36 @@ fn what_makes_no_sense_is_refused_at_its_field() {
             json!({ "maximumReplicas": 1, "maxPlayersPerServer": 8 });
     });
     assert_eq!(paths(&differ), ["spec.podAutoScalerDetails.maxPlayersPerServer"]);
+}
+
+#[test]
+fn what_counts_seats_needs_to_be_told_how_many_a_server_has() {
+    let thresholds =
+        json!({ "maximumReplicas": 9, "scaleInThreshold": 60, "scaleOutThreshold": 80 });
+    let free_seats = json!({ "maximumReplicas": 9, "terms": [{ "freeSeats": 5 }] });
+    for details in [thresholds, free_seats] {
+        let with = |seats: Option<i32>, their_seats: Option<i32>| {
+            collection(|object| {
+                object["spec"]["podAutoScalerDetails"] = details.clone();
+                object["spec"]["podAutoScalerDetails"]["maxPlayersPerServer"] = json!(their_seats);
+                object["spec"]["maxPlayersPerServer"] = json!(seats);
+            })
+        };
+        let unsaid = with(None, None);
+        assert_eq!(paths(&unsaid), ["spec.maxPlayersPerServer"], "{details}");
+        let wanted =
+            collection_intent(&unsaid).expect("one that is there already is not left alone");
+        assert_eq!(wanted.max_players, None);
+        for said in [with(Some(10), None), with(None, Some(10))] {
+            assert_eq!(paths(&said), [""; 0], "{details}");
+            assert_eq!(collection_intent(&said).expect("sensible").max_players, Some(10));
+        }
+    }
+    let buffered = collection(|object| {
+        object["spec"]["podAutoScalerDetails"] =
+            json!({ "maximumReplicas": 9, "terms": [{ "readyBuffer": 2 }] });
+    });
+    assert_eq!(paths(&buffered), [""; 0]);
 }
 
 // case: game S61, A37
@@ -126,6 +160,7 @@ fn everything_that_servers_are_made_from_is_one_revision() {
         ("portsToExpose", json!([7777])),
         ("maxPlayersPerServer", json!(12)),
         ("health", json!({ "source": "Pod" })),
+        ("podAutoScalerDetails", json!({ "maximumReplicas": 1, "maxPlayersPerServer": 12 })),
     ] {
         let changed = collection(|object| object["spec"][other.0] = other.1.clone());
         assert_ne!(plain, revision(&changed.spec), "{}", other.0);

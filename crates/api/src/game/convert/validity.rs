@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::autoscaler::autoscaler;
 use super::template::pod_template;
 use crate::annotation::{annotation, path_of};
-use crate::game::collection::{DedicatedGameServerCollection, PLAYERS_DIFFER};
+use crate::game::autoscaler::PodAutoScalerDetails;
+use crate::game::collection::{DedicatedGameServerCollection, PLAYERS_DIFFER, SEATS_NEEDED};
 use crate::game::name::DEV_ADDRESS;
 use crate::game::port::{
     CONTAINER_PORT_NEEDED, GamePort, HOST_PORT_NEEDED, MAX_PORTS, PASSTHROUGH_PORT, PortPolicy,
@@ -21,6 +22,18 @@ use crate::problem::{Problem, Report};
 
 /// Everything that is wrong with a collection.
 pub fn check_collection(collection: &DedicatedGameServerCollection) -> Vec<Problem> {
+    let mut problems = check_stored_collection(collection);
+    let details = collection.spec.pod_auto_scaler_details.as_ref();
+    let counts_seats = details.is_some_and(PodAutoScalerDetails::counts_seats);
+    if counts_seats && collection.spec.seats().is_none() {
+        problems.push(Problem::new("spec.maxPlayersPerServer", SEATS_NEEDED));
+    }
+    problems
+}
+
+/// The same of one that is there already. Terms that count seats which nobody has named abstain, and are no reason to
+/// leave its servers alone.
+pub(super) fn check_stored_collection(collection: &DedicatedGameServerCollection) -> Vec<Problem> {
     let spec = &collection.spec;
     let mut report = Report::default();
     let name = collection.metadata.name.as_deref().unwrap_or_default();

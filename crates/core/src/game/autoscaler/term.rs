@@ -87,9 +87,12 @@ impl ScalingTerm {
                 (proposal("readyBuffer", wanted, inputs), Wake::OnChange)
             }
             Self::FreeSeats(seats) => {
+                let Some(per_server) = seen.max_players else {
+                    return (Err(TermError { term: "freeSeats" }), Wake::OnChange);
+                };
                 let inputs = format!("{} seats free of {seats} wanted", seen.free_seats);
-                let per_server = u64::from(seen.max_players);
-                let wanted = sized(seen.members, seen.free_seats, u64::from(*seats), per_server);
+                let (seats, per_server) = (u64::from(*seats), u64::from(per_server));
+                let wanted = sized(seen.members, seen.free_seats, seats, per_server);
                 (proposal("freeSeats", wanted, inputs), Wake::OnChange)
             }
             Self::Schedule { window, replicas } => match window.at(now) {
@@ -153,6 +156,9 @@ impl ClassicTerm {
         let present = |inputs: String| {
             Ok(Some(Proposal { term: Self::NAME, replicas: seen.replicas, inputs }))
         };
+        let Some(max_players) = seen.max_players else {
+            return (Err(TermError { term: Self::NAME }), Wake::OnChange);
+        };
         let steady = seen.health == CollectionHealth::Healthy
             && seen.pod_state == Some(PodState::Running)
             && seen.members > 0;
@@ -166,7 +172,7 @@ impl ClassicTerm {
         if let Some(until) = rests_until.filter(|until| now < *until) {
             return (present(format!("rests until {until}")), Wake::At(until));
         }
-        let capacity = u64::from(seen.max_players) * u64::from(seen.members);
+        let capacity = u64::from(max_players) * u64::from(seen.members);
         let load = seen.players * 100;
         let inputs = format!("{} players of {capacity}", seen.players);
         let replicas = if load > capacity * u64::from(self.scale_out_percent) {

@@ -38,7 +38,7 @@ fn seen(replicas: u32, players: u64) -> AutoscalerObserved<'static> {
         members: replicas,
         occupied: 0,
         players,
-        max_players: 10,
+        max_players: Some(10),
         free_seats: u64::from(replicas) * 10 - players,
         waiting: 0,
         health: CollectionHealth::Healthy,
@@ -196,4 +196,16 @@ fn what_changes_its_mind_within_a_window_is_not_followed() {
     assert_eq!((more.replicas, more.wake), (None, Wake::At(at(380))));
     let settled = autoscale(more.next, &intent, &occupied(20), at(380));
     assert_eq!(settled.replicas, Some(22));
+}
+
+#[test]
+fn what_counts_seats_abstains_where_nobody_has_said_how_many_there_are() {
+    let fresh = AutoscalerState::default();
+    let seats = with(&[ScalingTerm::FreeSeats(5), ScalingTerm::ReadyBuffer(Buffer::Count(1))]);
+    for intent in [classic(1, 50), seats] {
+        let unsaid = AutoscalerObserved { max_players: None, free_seats: 0, ..seen(3, 30) };
+        let decided = autoscale(fresh.clone(), &intent, &unsaid, at(0));
+        assert_eq!(decided.replicas, None, "neither more of them nor fewer: {}", decided.why);
+        assert!(decided.why.contains("cannot tell"), "{}", decided.why);
+    }
 }

@@ -387,8 +387,6 @@ fn server_of(
         (shared::MANAGED_BY, shared::MANAGER.to_owned()),
     ];
     let spec = &collection.spec;
-    let details = spec.pod_auto_scaler_details.as_ref();
-    let seats = details.and_then(|details| details.max_players_per_server);
     DedicatedGameServer {
         metadata: ObjectMeta {
             name: Some(name.to_owned()),
@@ -404,7 +402,7 @@ fn server_of(
             health: spec.health.clone(),
             counters: spec.counters.clone(),
             lists: spec.lists.clone(),
-            max_players_per_server: spec.max_players_per_server.or(seats),
+            max_players_per_server: spec.seats(),
         },
         status: None,
     }
