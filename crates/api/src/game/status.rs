@@ -343,6 +343,10 @@ pub struct GrantStatus {
     #[schemars(schema_with = "schema::time")]
     pub lease_expires: Option<Time>,
     pub claimed: bool,
+    /// On how many of its seats somebody is, or was.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(schema_with = "schema::count")]
+    pub arrived: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

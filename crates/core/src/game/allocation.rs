@@ -217,6 +217,7 @@ impl AllocationIndex {
             seats: request.seats,
             lease_expires,
             claimed: false,
+            arrived: 0,
         };
         let mut candidate = self.remove(&key).expect("what was found is there");
         candidate.server.grants.push(grant.clone());

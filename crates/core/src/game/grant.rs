@@ -13,9 +13,11 @@ pub enum ServerReport {
 }
 
 impl Server {
-    /// Takes in what a server says of itself. A rise in players claims the oldest seats first; one that says that it is
-    /// free has nobody's grant any more.
-    pub fn takes_in(&mut self, report: ServerReport) {
+    /// Takes in what a server says of itself. A rise in players claims the oldest seats first, one for each who came; a
+    /// server that says that it is in use claims all of them; one that says that it is free has nobody's grant any more.
+    pub fn takes_in(&mut self, report: ServerReport, now: Timestamp) {
+        // Who comes does not claim what is over.
+        self.expire(now);
         match report {
             ServerReport::Players(players) => {
                 let before = self.active_players.replace(players).unwrap_or(0);
@@ -28,7 +30,7 @@ impl Server {
             ServerReport::State(state) => {
                 let before = std::mem::replace(&mut self.state, state);
                 match state {
-                    ServerState::Running => self.claim_whole(),
+                    ServerState::Running => self.claim_all(),
                     ServerState::Idle if before != ServerState::Idle => self.end_claimed(),
                     ServerState::Idle | ServerState::Assigned | ServerState::PostMatch => {}
                 }
@@ -38,7 +40,7 @@ impl Server {
                 match state {
                     SdkState::Allocated => {
                         self.reserved_until = None;
-                        self.claim_whole();
+                        self.claim_all();
                     }
                     SdkState::Ready => {
                         self.reserved_until = None;
@@ -50,11 +52,12 @@ impl Server {
         }
     }
 
-    /// Returns what nobody claimed in time, and ends a reservation whose time is over. Answers when to look again.
+    /// Returns what nobody claimed in time and the seats of those who did not come with the others, and ends a reservation whose time is over. Answers when to look again.
     pub fn expire(&mut self, now: Timestamp) -> Option<Timestamp> {
         let whole = |server: &Self| server.grants.iter().any(|grant| grant.seats.is_none());
         let had_whole = whole(self);
         self.grants.retain(|grant| grant.is_live(now));
+        self.settle_seats(now);
         if had_whole && !whole(self) && self.state == ServerState::Assigned {
             self.state = ServerState::Idle;
         }
@@ -64,30 +67,53 @@ impl Server {
                 self.sdk_state = Some(SdkState::Ready);
             }
         }
-        let leases = self.grants.iter().filter(|grant| !grant.claimed);
-        leases.map(|grant| grant.lease_expires).chain(self.reserved_until).min()
+        self.next_return().into_iter().chain(self.reserved_until).min()
+    }
+
+    /// A claimed grant has the seats of those who came by the end of its lease. Where nobody is counted nobody knows
+    /// who came, and it keeps all of them.
+    fn settle_seats(&mut self, now: Timestamp) {
+        if !self.counts_players() {
+            return;
+        }
+        for grant in self.grants.iter_mut().filter(|grant| grant.lease_expires <= now) {
+            grant.seats = grant.seats.map(|_| grant.arrived);
+        }
+        self.grants.retain(|grant| grant.seats != Some(0));
     }
 
     /// So many more are there than before: those who were promised seats first came first.
     fn claim_seats(&mut self, mut came: u32) {
-        if came == 0 {
-            return;
-        }
         let mut waiting: Vec<&mut Grant> =
-            self.grants.iter_mut().filter(|grant| !grant.claimed).collect();
+            self.grants.iter_mut().filter(|grant| !grant.claimed || grant.awaited() > 0).collect();
         waiting.sort_by(|a, b| (a.lease_expires, &a.id).cmp(&(b.lease_expires, &b.id)));
         for grant in waiting {
             if came == 0 {
                 break;
             }
             grant.claimed = true;
-            came = came.saturating_sub(grant.seats.unwrap_or(came));
+            if grant.seats.is_none() {
+                break;
+            }
+            let here = grant.awaited().min(came);
+            grant.arrived += here;
+            came -= here;
         }
     }
 
-    fn claim_whole(&mut self) {
-        for grant in self.grants.iter_mut().filter(|grant| grant.seats.is_none()) {
+    fn claim_all(&mut self) {
+        for grant in &mut self.grants {
             grant.claimed = true;
+        }
+    }
+
+    /// The process is gone, and whoever had come with it. Who was promised a place and has not come may still come.
+    pub(super) fn lose_players(&mut self) {
+        let may_come = |grant: &Grant| !grant.claimed || (grant.arrived > 0 && grant.awaited() > 0);
+        self.grants.retain(may_come);
+        for grant in &mut self.grants {
+            grant.seats = grant.seats.map(|seats| seats.saturating_sub(grant.arrived));
+            (grant.claimed, grant.arrived) = (false, 0);
         }
     }
 
@@ -117,6 +143,7 @@ mod tests {
             seats: *seats,
             lease_expires: at(*expires),
             claimed: false,
+            arrived: 0,
         });
         Server { grants: grants.collect(), ..Server::default() }
     }
@@ -126,17 +153,74 @@ mod tests {
         grants.map(|grant| grant.id.as_str()).collect()
     }
 
+    fn players(server: &mut Server, players: u32, now: i64) {
+        server.takes_in(ServerReport::Players(players), at(now));
+    }
+
     #[test]
     fn those_who_come_claim_the_oldest_seats_first() {
         let mut server = granted(&[("late", Some(2), 90), ("early", Some(3), 60)]);
-        server.takes_in(ServerReport::Players(3));
+        players(&mut server, 3, 0);
         assert_eq!(claimed(&server), ["early"]);
-        server.takes_in(ServerReport::Players(2));
+        players(&mut server, 2, 0);
         assert_eq!(claimed(&server), ["early"], "somebody left");
-        server.takes_in(ServerReport::Players(3));
+        players(&mut server, 3, 0);
         assert_eq!(claimed(&server), ["late", "early"]);
-        server.takes_in(ServerReport::Players(0));
+        players(&mut server, 0, 0);
         assert_eq!(server.grants, [], "all have left");
+    }
+
+    #[test]
+    fn the_seats_of_a_party_are_kept_for_all_of_it_until_its_lease_ends() {
+        let mut server = granted(&[("party", Some(4), 60), ("next", Some(2), 90)]);
+        players(&mut server, 1, 10);
+        assert_eq!(claimed(&server), ["party"]);
+        assert_eq!(server.free_seats(10, at(10)), 4, "three are on their way, and two others");
+        assert_eq!(server.expire(at(10)), Some(at(60)));
+        players(&mut server, 2, 20);
+        assert_eq!(server.free_seats(10, at(20)), 4, "one of them has come");
+        let mut complete = server.clone();
+        players(&mut complete, 5, 30);
+        assert_eq!(claimed(&complete), ["party", "next"], "and then all, and one more");
+        assert_eq!(server.expire(at(60)), Some(at(90)));
+        assert_eq!(server.grants[0].seats, Some(2), "two came");
+        assert_eq!(server.free_seats(10, at(60)), 6);
+        assert_eq!(complete.expire(at(60)), Some(at(90)));
+        assert_eq!(complete.expire(at(90)), None);
+        assert_eq!(complete.free_seats(10, at(90)), 5);
+        players(&mut server, 3, 95);
+        assert_eq!(claimed(&server), ["party"], "whoever comes late claims nothing");
+    }
+
+    #[test]
+    fn a_server_that_says_that_it_is_in_use_claims_seats_too() {
+        for word in
+            [ServerReport::Sdk(SdkState::Allocated), ServerReport::State(ServerState::Running)]
+        {
+            let mut silent = granted(&[("seats", Some(3), 60)]);
+            silent.takes_in(word, at(10));
+            assert_eq!(claimed(&silent), ["seats"]);
+            assert_eq!(silent.expire(at(60)), None, "it counts nobody, so all of them came");
+            assert_eq!(silent.free_seats(10, at(90)), 7);
+            silent.takes_in(ServerReport::Sdk(SdkState::Ready), at(100));
+            assert_eq!((silent.grants.len(), silent.free_seats(10, at(100))), (0, 10));
+            let mut counting = granted(&[("seats", Some(3), 60)]);
+            counting.active_players = Some(2);
+            counting.takes_in(word, at(10));
+            assert_eq!(claimed(&counting), ["seats"]);
+            assert_eq!(counting.expire(at(10)), Some(at(60)));
+            assert_eq!(counting.expire(at(60)), None);
+            assert_eq!(counting.grants, [], "nobody came, as it counts");
+        }
+    }
+
+    #[test]
+    fn when_a_process_ends_those_of_a_party_who_have_not_come_may_still_come() {
+        let mut server = granted(&[("party", Some(4), 60), ("there", Some(1), 50)]);
+        players(&mut server, 2, 10);
+        server.lose_players();
+        assert_eq!((server.grants.len(), claimed(&server)), (1, vec![]));
+        assert_eq!((server.grants[0].id.as_str(), server.grants[0].seats), ("party", Some(3)));
     }
 
     #[test]
@@ -147,11 +231,11 @@ mod tests {
         let mut used = server.clone();
         assert_eq!(server.expire(at(60)), None);
         assert_eq!((server.state, server.grants.len()), (ServerState::Idle, 0));
-        used.takes_in(ServerReport::State(ServerState::Running));
+        used.takes_in(ServerReport::State(ServerState::Running), at(59));
         assert_eq!(used.expire(at(3_600)), None);
         assert_eq!(claimed(&used), ["whole"]);
-        used.takes_in(ServerReport::State(ServerState::PostMatch));
-        used.takes_in(ServerReport::State(ServerState::Idle));
+        used.takes_in(ServerReport::State(ServerState::PostMatch), at(3_600));
+        used.takes_in(ServerReport::State(ServerState::Idle), at(3_600));
         assert!(used.is_empty(at(3_600)));
     }
 
@@ -160,9 +244,9 @@ mod tests {
         for over in [ServerReport::Players(0), ServerReport::Sdk(SdkState::Ready)] {
             let mut server = granted(&[("whole", None, 60)]);
             server.state = ServerState::Assigned;
-            server.takes_in(ServerReport::Players(2));
+            server.takes_in(ServerReport::Players(2), at(10));
             assert_eq!((claimed(&server), server.state), (vec!["whole"], ServerState::Assigned));
-            server.takes_in(over);
+            server.takes_in(over, at(600));
             assert_eq!((server.grants.len(), server.state), (0, ServerState::Idle));
         }
     }
@@ -179,7 +263,7 @@ mod tests {
         let mut allocated = server.clone();
         assert_eq!(server.expire(at(5)), None);
         assert_eq!(server.sdk_state, Some(SdkState::Ready));
-        allocated.takes_in(ServerReport::Sdk(SdkState::Allocated));
+        allocated.takes_in(ServerReport::Sdk(SdkState::Allocated), at(4));
         assert_eq!(allocated.expire(at(60)), None);
         assert_eq!(allocated.sdk_state, Some(SdkState::Allocated));
         assert!(!allocated.is_empty(at(60)));

@@ -314,7 +314,7 @@ impl Server {
         self.reserved_until = None;
         self.failure = None;
         self.pod_uid = None;
-        self.grants.retain(|grant| !grant.claimed);
+        self.lose_players();
     }
 
     /// Answers whether it is another than before.

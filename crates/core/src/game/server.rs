@@ -52,12 +52,19 @@ pub struct Grant {
     /// Until then somebody has to claim it.
     pub lease_expires: Timestamp,
     pub claimed: bool,
+    /// On how many of its seats somebody is, or was. Of a whole server nobody counts them.
+    pub arrived: u32,
 }
 
 impl Grant {
     /// Whether it keeps others away.
     pub fn is_live(&self, now: Timestamp) -> bool {
         self.claimed || now < self.lease_expires
+    }
+
+    /// Seats whose people are still to come.
+    pub fn awaited(&self) -> u32 {
+        self.seats.map_or(0, |seats| seats.saturating_sub(self.arrived))
     }
 }
 
@@ -123,11 +130,30 @@ impl Server {
 
     /// So many more may come, if it has room for `max_players`.
     pub fn free_seats(&self, max_players: u32, now: Timestamp) -> u32 {
-        let unclaimed = self.grants.iter().filter(|grant| !grant.claimed && grant.is_live(now));
-        let promised = unclaimed.map(|grant| grant.seats.unwrap_or(max_players));
+        if self.grants.iter().any(|grant| grant.seats.is_none() && grant.is_live(now)) {
+            return 0;
+        }
+        let promised = self.grants.iter().map(|grant| self.promised(grant, now));
         let taken = promised.fold(self.active_players.unwrap_or(0), u32::saturating_add);
-        let whole = self.grants.iter().any(|grant| grant.seats.is_none() && grant.is_live(now));
-        if whole { 0 } else { max_players.saturating_sub(taken) }
+        max_players.saturating_sub(taken)
+    }
+
+    /// Seats of a grant that are nobody else's although nobody is on them. Who has not come by the end of the lease
+    /// loses them, unless the server counts nobody at all: then what it claimed by its word is all taken.
+    fn promised(&self, grant: &Grant, now: Timestamp) -> u32 {
+        let by_word = grant.claimed && !self.counts_players();
+        if by_word || now < grant.lease_expires { grant.awaited() } else { 0 }
+    }
+
+    pub(super) fn counts_players(&self) -> bool {
+        self.active_players.unwrap_or(0) > 0
+    }
+
+    /// When the next of its grants is over or becomes smaller, unless somebody comes.
+    pub fn next_return(&self) -> Option<Timestamp> {
+        let counts = self.counts_players();
+        let returns = |grant: &&Grant| !grant.claimed || (counts && grant.awaited() > 0);
+        self.grants.iter().filter(returns).map(|grant| grant.lease_expires).min()
     }
 }
 
@@ -146,6 +172,7 @@ mod tests {
             seats,
             lease_expires: at(expires),
             claimed,
+            arrived: 0,
         }
     }
 
@@ -177,8 +204,13 @@ mod tests {
         assert_eq!(server.free_seats(10, at(0)), 7);
         server.grants = vec![grant(Some(4), 60, false)];
         assert_eq!((server.free_seats(10, at(0)), server.free_seats(10, at(60))), (3, 7));
-        server.grants = vec![grant(Some(4), 60, true)];
-        assert_eq!(server.free_seats(10, at(0)), 7, "its players are among those who are there");
+        server.grants = vec![Grant { arrived: 3, ..grant(Some(4), 60, true) }];
+        assert_eq!(server.free_seats(10, at(0)), 6, "one of them is still to come");
+        assert_eq!(server.free_seats(10, at(60)), 7, "and comes too late");
+        server.grants = vec![Grant { arrived: 4, ..grant(Some(4), 60, true) }];
+        assert_eq!(server.free_seats(10, at(0)), 7, "its players are those who are there");
+        let silent = Server { grants: vec![grant(Some(4), 60, true)], ..Server::default() };
+        assert_eq!(silent.free_seats(10, at(90)), 6, "it counts nobody, and said that they came");
         server.grants = vec![grant(None, 60, true)];
         assert_eq!(server.free_seats(10, at(90)), 0, "all of it is somebody's");
     }

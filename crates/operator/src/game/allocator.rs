@@ -290,6 +290,7 @@ impl Allocator {
                     grant.lease_expires,
                 )),
                 claimed: false,
+                arrived: 0,
             });
             if grant.seats.is_none() {
                 status.state = Some(ServerState::Assigned);

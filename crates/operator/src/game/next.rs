@@ -52,12 +52,17 @@ pub(super) fn foretell(view: &ServerView, status: &mut ServerStatus, now: Timest
 }
 
 fn return_of_grants(server: &Server) -> Option<NextStatus> {
-    let leases = server.grants.iter().filter(|grant| !grant.claimed);
-    let returns = leases.map(|grant| grant.lease_expires).min()?;
+    let returns = server.next_return()?;
+    let mut ends = server.grants.iter().filter(|grant| grant.lease_expires == returns);
+    let why = if ends.all(|grant| grant.claimed) {
+        "not everybody has come yet who was given a seat"
+    } else {
+        "nobody has come yet who was given it"
+    };
     Some(NextStatus {
         action: "ReturnGrant".to_owned(),
         at: Some(time(returns)),
-        why: "nobody has come yet who was given it".to_owned(),
+        why: why.to_owned(),
     })
 }
 

@@ -231,14 +231,16 @@ fn apply(
     match request {
         SdkRequest::Ready => said(&mut server, SdkState::Ready, now)?,
         SdkRequest::Allocate => said(&mut server, SdkState::Allocated, now)?,
-        SdkRequest::Shutdown => server.takes_in(ServerReport::Sdk(SdkState::Shutdown)),
+        SdkRequest::Shutdown => server.takes_in(ServerReport::Sdk(SdkState::Shutdown), now),
         SdkRequest::Reserve(span) => {
             said(&mut server, SdkState::Reserved, now)?;
             let until = (!span.is_zero()).then(|| ceil_second(saturating_add(now, *span)));
             server.reserved_until = until;
         }
-        SdkRequest::SetActivePlayers(players) => server.takes_in(ServerReport::Players(*players)),
-        SdkRequest::SetState(state) => server.takes_in(ServerReport::State(*state)),
+        SdkRequest::SetActivePlayers(players) => {
+            server.takes_in(ServerReport::Players(*players), now)
+        }
+        SdkRequest::SetState(state) => server.takes_in(ServerReport::State(*state), now),
         SdkRequest::SetHealth(ServerHealth::Failed) => {
             server.fail("Reported", "it said so itself", now);
         }
@@ -250,7 +252,7 @@ fn apply(
             let players = status.players.get_or_insert_default();
             connect(players, id)?;
             let count = u32::try_from(players.ids.len()).unwrap_or(u32::MAX);
-            server.takes_in(ServerReport::Players(count));
+            server.takes_in(ServerReport::Players(count), now);
         }
         SdkRequest::PlayerDisconnect(id) => {
             let players = status.players.get_or_insert_default();
@@ -258,7 +260,7 @@ fn apply(
             let index = index.ok_or_else(|| SdkError::NotFound(format!("player {id}")))?;
             players.ids.remove(index);
             let count = u32::try_from(players.ids.len()).unwrap_or(u32::MAX);
-            server.takes_in(ServerReport::Players(count));
+            server.takes_in(ServerReport::Players(count), now);
         }
         SdkRequest::SetPlayerCapacity(capacity) => {
             if *capacity < 0 {
@@ -299,7 +301,7 @@ fn said(server: &mut Server, state: SdkState, now: Timestamp) -> Result<(), SdkE
     }
     server.health = ServerHealth::Healthy;
     server.ready_at.get_or_insert(ceil_second(now));
-    server.takes_in(ServerReport::Sdk(state));
+    server.takes_in(ServerReport::Sdk(state), now);
     Ok(())
 }
 

@@ -390,19 +390,24 @@ impl Day {
                 let checker = self.simulation.checker.lock();
                 (checker.running_pod(name).is_some(), checker.occupancy(name))
             };
-            let waits = |one: &KnownGrant| {
-                one.grant_id == answer.grant_id && !one.claimed && now < one.lease_expires
-            };
+            let waits = |one: &KnownGrant| one.grant_id == answer.grant_id && one.awaits(now);
             if !runs || there.ended || !there.grants.iter().any(waits) {
                 continue;
             }
             let came = if self.is_agones(name) {
                 self.simulation.allocated(name).await
             } else {
-                self.simulation.come(name, wish.seats.unwrap_or(2)).await
+                let players = if wish.seats.is_some() { 1 } else { 2 };
+                self.simulation.come(name, players).await
             };
             if came {
                 self.uses += 1;
+                // The others of a party come later.
+                let there = self.simulation.checker.lock().occupancy(name);
+                if wish.seats.is_some() && there.grants.iter().any(waits) {
+                    let at = now.saturating_add(SignedDuration::from_secs(20)).unwrap_or(now);
+                    self.expected.push((at, wish, answer));
+                }
             } else {
                 self.simulation.checker.lock().with_occupancy(name, Occupancy::gave_up);
                 self.unsettled.insert(name.clone());

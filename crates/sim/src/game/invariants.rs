@@ -240,6 +240,7 @@ impl GameChecker {
             seats: wish.seats,
             lease_expires: answer.lease_expires,
             claimed: false,
+            arrived: 0,
         });
         self.grants += 1;
         self.log.note(format!("{} is given {name} ({:?} seats)", wish.request_id, wish.seats));

@@ -11,13 +11,24 @@ pub struct KnownGrant {
     /// None: the whole server.
     pub seats: Option<u32>,
     pub lease_expires: Timestamp,
-    /// Whoever it is for has come.
+    /// Whoever it is for has come, or the first of them.
     pub claimed: bool,
+    /// On so many of its seats somebody has come.
+    pub arrived: u32,
 }
 
 impl KnownGrant {
     fn is_live(&self, now: Timestamp) -> bool {
         self.claimed || now < self.lease_expires
+    }
+
+    /// Whether somebody may still come for it.
+    pub fn awaits(&self, now: Timestamp) -> bool {
+        now < self.lease_expires && self.seats.map_or(!self.claimed, |_| self.awaited() > 0)
+    }
+
+    fn awaited(&self) -> u32 {
+        self.seats.map_or(0, |seats| seats.saturating_sub(self.arrived))
     }
 }
 
@@ -58,8 +69,8 @@ impl Occupancy {
         if live().any(|grant| grant.seats.is_none()) {
             return Some("all of it is somebody else's");
         }
-        let unclaimed = live().filter(|grant| !grant.claimed).filter_map(|grant| grant.seats);
-        let taken = unclaimed.sum::<u32>() + self.players;
+        let promised = live().filter(|grant| grant.awaits(now)).map(KnownGrant::awaited);
+        let taken = promised.sum::<u32>() + self.players;
         match seats {
             None if taken > 0 => Some("somebody is on it"),
             Some(seats) if taken + seats > max_players => Some("it has fewer seats"),
@@ -70,18 +81,31 @@ impl Occupancy {
     /// So many came. Those who were promised places first count as those who came first, and whoever was given all of
     /// it has come with anybody.
     pub fn came(&mut self, players: u32, now: Timestamp) {
+        self.settle(now);
         self.players += players;
-        self.grants.retain(|grant| grant.is_live(now));
         let mut came = players;
         let mut waiting: Vec<&mut KnownGrant> =
-            self.grants.iter_mut().filter(|grant| !grant.claimed).collect();
+            self.grants.iter_mut().filter(|grant| grant.awaits(now)).collect();
         waiting.sort_by(|a, b| (a.lease_expires, &a.grant_id).cmp(&(b.lease_expires, &b.grant_id)));
         for grant in waiting {
             if came == 0 {
                 break;
             }
             grant.claimed = true;
-            came = came.saturating_sub(grant.seats.unwrap_or(came));
+            if grant.seats.is_none() {
+                break;
+            }
+            let here = grant.awaited().min(came);
+            grant.arrived += here;
+            came -= here;
+        }
+    }
+
+    /// Whoever has not come by the end of a lease has lost their seats.
+    fn settle(&mut self, now: Timestamp) {
+        self.grants.retain(|grant| grant.is_live(now));
+        for grant in self.grants.iter_mut().filter(|grant| grant.lease_expires <= now) {
+            grant.seats = grant.seats.map(|_| grant.arrived);
         }
     }
 
@@ -91,6 +115,9 @@ impl Occupancy {
         let (claimed, others) =
             std::mem::take(&mut self.grants).into_iter().partition(|one| one.claimed);
         self.grants = claimed;
+        for grant in &mut self.grants {
+            grant.seats = grant.seats.map(|_| grant.arrived);
+        }
         let others: Vec<KnownGrant> = others;
         self.given_up.extend(others.into_iter().map(|grant| grant.grant_id));
     }
@@ -111,6 +138,11 @@ impl Occupancy {
 
     /// The process is gone, and everybody with it. Who was promised a place may still come.
     pub fn process_ended(&mut self) {
+        for grant in self.grants.iter_mut().filter(|grant| grant.arrived > 0) {
+            grant.claimed = grant.awaited() == 0;
+            grant.seats = grant.seats.map(|seats| seats.saturating_sub(grant.arrived));
+            grant.arrived = 0;
+        }
         self.left(0);
         self.reserved_until = None;
     }

@@ -127,6 +127,27 @@ async fn seats_fill_one_server_before_another_and_each_grant_is_stamped() {
     simulation.assert_invariants();
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_seats_of_a_party_are_nobody_elses_when_its_first_member_has_come() {
+    let simulation = simulation(1, json!({})).await;
+    let party = simulation.allocate(&Wish::seats("party", ARENA, 3)).await.expect("it is empty");
+    simulation.pass(10 * SECOND).await;
+    assert!(simulation.come(&party.server, 1).await);
+    simulation.pass(SECOND).await;
+    let others = Wish::seats("others", ARENA, 2);
+    let refused = simulation.allocate(&others).await.expect_err("two are on their way");
+    assert_eq!(refused.expect("somebody answers").0, StatusCode::TOO_MANY_REQUESTS);
+    let next = server(&simulation, &party.server).next.expect("it is told what comes");
+    assert_eq!(next.at.map(|at| at.0), Some(party.lease_expires));
+    simulation.pass(MINUTE).await;
+    let given = simulation.allocate(&others).await.expect("two did not come in time");
+    assert_eq!(given.server, party.server);
+    simulation.pass(SECOND).await;
+    let grants = server(&simulation, &party.server).grants;
+    assert_eq!(grants.iter().map(|one| one.seats).collect::<Vec<_>>(), [Some(1), Some(2)]);
+    simulation.assert_invariants();
+}
+
 // case: game A25
 #[tokio::test(start_paused = true)]
 async fn with_nothing_free_nothing_is_changed_and_it_is_told_why() {

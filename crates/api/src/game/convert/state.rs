@@ -164,6 +164,7 @@ fn grant(wire: &GrantStatus) -> Option<Grant> {
         seats: wire.seats,
         lease_expires: ceil_second(wire.lease_expires.as_ref()?.0),
         claimed: wire.claimed,
+        arrived: wire.arrived,
     })
 }
 
@@ -197,5 +198,6 @@ fn granted(grant: &Grant) -> GrantStatus {
         seats: grant.seats,
         lease_expires: written(Some(grant.lease_expires)),
         claimed: grant.claimed,
+        arrived: grant.arrived,
     }
 }

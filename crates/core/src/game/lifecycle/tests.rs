@@ -123,6 +123,7 @@ fn a_pod_that_is_missing_is_made_again_and_knows_nobody() {
         seats: Some(1),
         lease_expires: at(900),
         claimed,
+        arrived: u32::from(claimed),
     };
     server.grants = vec![lease("came", true), lease("comes", false)];
     let again = step(&server, &intent(), Known::Absent, 10);
@@ -214,6 +215,7 @@ fn a_marked_server_whose_pod_is_gone_has_nobody_on_it_and_goes() {
         seats: None,
         lease_expires: at(60),
         claimed: false,
+        arrived: 0,
     });
     let promised = step(&server, &marked, Known::Absent, 10);
     assert_eq!((promised.effects.len(), promised.wake.at()), (0, Some(at(60))));
