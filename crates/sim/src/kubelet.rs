@@ -70,6 +70,8 @@ pub struct Kubelet {
     never_ready: AtomicBool,
     /// What keeps the Pods of Jobs from starting, in the node's words.
     attempts_wait_for: Mutex<Option<String>>,
+    /// Ports of the node that somebody has who is no Pod.
+    taken_ports: Mutex<BTreeSet<i32>>,
 }
 
 impl std::fmt::Debug for Kubelet {
@@ -84,7 +86,7 @@ impl Kubelet {
     pub fn new(client: Client, clock: Arc<dyn Clock>, rng: Rng) -> Arc<Self> {
         let (pod_failure_rates, refused) = (Mutex::default(), Mutex::default());
         let never_ready = AtomicBool::new(false);
-        let attempts_wait_for = Mutex::default();
+        let (attempts_wait_for, taken_ports) = (Mutex::default(), Mutex::default());
         Arc::new(Self {
             client,
             clock,
@@ -93,6 +95,7 @@ impl Kubelet {
             refused,
             never_ready,
             attempts_wait_for,
+            taken_ports,
         })
     }
 
@@ -123,6 +126,23 @@ impl Kubelet {
 
     fn attempt_waits_for(&self) -> Option<String> {
         self.attempts_wait_for.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Somebody who is no Pod has this port of the node from now on, or has it no more.
+    pub fn take_port(&self, port: i32, taken: bool) {
+        let mut all = self.taken_ports.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken {
+            all.insert(port)
+        } else {
+            all.remove(&port)
+        };
+    }
+
+    fn taken_port(&self, pod: &Pod) -> Option<i32> {
+        let taken = self.taken_ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        let mut ports = containers.flat_map(|one| one.ports.iter().flatten());
+        ports.find_map(|port| port.host_port.filter(|port| taken.contains(port)))
     }
 
     fn is_refused(&self, url: &str) -> bool {
@@ -188,6 +208,12 @@ impl Kubelet {
         let bound =
             api.create_subresource::<Value, Value>("binding", &name, &params, &binding).await;
         if bound.is_err() {
+            return;
+        }
+        if let Some(port) = self.taken_port(&pod) {
+            let message = format!("Pod was rejected: hostPort {port} is in use on this machine");
+            let refused = json!({"phase": "Failed", "reason": "NodePorts", "message": message});
+            write_status(&api, &pod, refused).await;
             return;
         }
         tokio::time::sleep(Duration::from_secs(rng.between(2, 60))).await;

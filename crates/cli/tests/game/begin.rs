@@ -104,6 +104,26 @@ async fn embedded_ports_are_passed_through_shared_by_protocols_and_named_by_numb
     stage.stop();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn embedded_a_port_that_another_program_has_is_changed_for_the_next_one() {
+    let Some(stage) = arena::start(Engine::Embedded).await else { return };
+    let arena = Arena::on(&stage, "taken").await;
+    arena.apply(&json!({"replicas": 1})).await;
+    let first = arena.until_whole(1).await.remove(0);
+    let next = first.address().port() + 1;
+    let other = std::net::UdpSocket::bind(("127.0.0.1", next)).expect("nobody has the next port");
+    arena.scale(2).await;
+    let servers = arena.until_whole(2).await;
+    let second = servers.iter().find(|one| one.name() != first.name()).expect("two of them");
+    assert_eq!(second.address().port(), next + 1);
+    assert_eq!(tell(second, "WHO").await, format!("OK {} 0 players", second.name()));
+    assert_eq!(arena.collection().await.times_failed(), 0, "it is no failure");
+    let events = arena.events_of(second.name()).await;
+    assert!(events.iter().any(|event| event["reason"] == "PortsChanged"), "{events:#?}");
+    drop(other);
+    stage.stop();
+}
+
 // case: game A42
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_a_server_that_somebody_runs_by_hand_is_given_like_any_other() {

@@ -14,6 +14,12 @@ use crate::known::Known;
 use crate::moment::saturating_add;
 use crate::spread::backoff;
 
+/// So long after ports were refused, or none were free, it is tried again: they come free with Pods and programs that
+/// concern nobody else.
+pub const PORT_RETRY: SignedDuration = SignedDuration::from_secs(30);
+/// So often a server is given other ports at once. Then it is not the ports.
+const MAX_PORT_CHANGES: u32 = 3;
+
 /// What is wanted of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerIntent {
@@ -28,6 +34,8 @@ pub struct ServerIntent {
     pub dev_address: Option<String>,
     /// Whether it has all the ports that it asks for.
     pub has_ports: bool,
+    /// Whether it asks for some of them by number.
+    pub names_ports: bool,
     /// It is being deleted.
     pub deleting: bool,
 }
@@ -47,6 +55,8 @@ pub struct ServerObserved {
     pub refused: Option<String>,
     /// Nothing, if somebody else hears its pings, who says when they are missing.
     pub pings: Option<HeardPings>,
+    /// How often it was given other ports because somebody else had them.
+    pub port_changes: u32,
 }
 
 /// What was heard of the pings of a server.
@@ -69,8 +79,11 @@ pub struct ObservedPod {
     /// Where players reach its node.
     pub address: Option<String>,
     pub deleting: bool,
+    pub created_at: Option<Timestamp>,
     /// It failed because a port of its node is somebody else's.
     pub port_taken: bool,
+    /// Its server was granted other ports since it was made.
+    pub has_other_ports: bool,
     /// Why it failed.
     pub failure: Option<(String, String)>,
 }
@@ -82,7 +95,7 @@ pub enum ServerEffect {
     DeletePod {
         uid: String,
     },
-    /// Its ports are given back and others are granted.
+    /// Others are granted instead of those that were not asked for by number, if any are free.
     ReplacePorts,
     Delete(DeleteReason),
 }
@@ -107,13 +120,23 @@ pub enum ServerReason {
     Deleting,
     Starting,
     WaitsForPorts,
-    PortTaken,
+    /// The Pod is made again with the same ports then, unless others come free.
+    PortTaken {
+        message: String,
+        again_at: Timestamp,
+    },
     PodUnknown,
-    Failed { reason: String },
+    Failed {
+        reason: String,
+    },
     RestartsAt(Timestamp),
-    Drains { until: Option<Timestamp> },
+    Drains {
+        until: Option<Timestamp>,
+    },
     Goes(DeleteReason),
-    Quarantined { until: Timestamp },
+    Quarantined {
+        until: Timestamp,
+    },
 }
 
 pub type ServerDecision = Decision<Server, ServerEffect, ServerReason>;
@@ -174,10 +197,8 @@ fn follow_pod(
         wake.by(until);
         return (Vec::new(), ServerReason::Quarantined { until });
     }
-    if let Some(pod) = pod.filter(|pod| pod.port_taken) {
-        let uid = pod.uid.clone();
-        let effects = vec![ServerEffect::DeletePod { uid }, ServerEffect::ReplacePorts];
-        return (effects, ServerReason::PortTaken);
+    if let Some(pod) = pod.filter(|pod| pod.port_taken && intent.mark.is_none()) {
+        return change_ports(intent, pod, seen, wake, now);
     }
     let finished = pod.is_some_and(|pod| pod.state == PodState::Succeeded && !pod.deleting)
         || server.sdk_state == Some(SdkState::Shutdown);
@@ -201,6 +222,33 @@ fn follow_pod(
         Some(_) => (Vec::new(), ServerReason::Starting),
         None => start(server, intent, seen, now),
     }
+}
+
+/// A Pod that was refused for its ports is made again with others. The same ports are tried again after a while, for
+/// whoever has them may go; so are others that were refused, too.
+fn change_ports(
+    intent: &ServerIntent,
+    pod: &ObservedPod,
+    seen: &ServerObserved,
+    wake: &mut Wake,
+    now: Timestamp,
+) -> Step {
+    if pod.deleting {
+        return (Vec::new(), ServerReason::Starting);
+    }
+    let delete = ServerEffect::DeletePod { uid: pod.uid.clone() };
+    if pod.has_other_ports {
+        return (vec![delete], ServerReason::Starting);
+    }
+    let again_at = saturating_add(pod.created_at.unwrap_or(now), PORT_RETRY);
+    let message = pod.failure.as_ref().map(|(_, message)| message.clone()).unwrap_or_default();
+    let reason = ServerReason::PortTaken { message, again_at };
+    if again_at <= now {
+        return (vec![ServerEffect::ReplacePorts, delete], reason);
+    }
+    wake.by(again_at);
+    let at_once = !intent.names_ports && seen.port_changes < MAX_PORT_CHANGES;
+    (at_once.then_some(ServerEffect::ReplacePorts).into_iter().collect(), reason)
 }
 
 /// A marked server goes when nobody is on it, or when its players had time enough.

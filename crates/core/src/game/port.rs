@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use jiff::Timestamp;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
     Tcp,
@@ -63,6 +65,8 @@ pub struct PortPool {
     owners: BTreeMap<(Protocol, u16), String>,
     /// The same, by server.
     granted: BTreeMap<String, Vec<(Protocol, u16)>>,
+    /// Those that somebody who is no server has, and until when that is believed.
+    aside: BTreeMap<(Protocol, u16), Timestamp>,
     /// Where to look next: what was released rests for as long as others are free.
     next: u16,
 }
@@ -70,7 +74,13 @@ pub struct PortPool {
 impl PortPool {
     pub fn new(range: RangeInclusive<u16>) -> Self {
         let next = *range.start();
-        Self { range, owners: BTreeMap::new(), granted: BTreeMap::new(), next }
+        Self {
+            range,
+            owners: BTreeMap::new(),
+            granted: BTreeMap::new(),
+            aside: BTreeMap::new(),
+            next,
+        }
     }
 
     /// Grants all of them to one server, or none.
@@ -132,11 +142,16 @@ impl PortPool {
         }
     }
 
-    /// Somebody who is no server has one of its ports: they are nobody's who asks here, for as long as this is known.
-    pub fn set_aside(&mut self, owner: &str) {
-        for port in self.granted.remove(owner).unwrap_or_default() {
-            self.owners.insert(port, String::new());
+    /// Somebody who is no server seems to have a port: until then it is granted to nobody.
+    pub fn set_aside(&mut self, transport: Transport, port: u16, until: Timestamp) {
+        for protocol in transport.protocols() {
+            self.aside.insert((*protocol, port), until);
         }
+    }
+
+    /// Ports that were set aside are granted again when their time is over.
+    pub fn end_asides(&mut self, now: Timestamp) {
+        self.aside.retain(|_, until| *until > now);
     }
 
     /// How many servers have ports here.
@@ -152,7 +167,10 @@ impl PortPool {
         let mut pools = [Some(self), other].into_iter().flatten();
         let protocols = transport.protocols();
         pools.all(|pool| {
-            protocols.iter().all(|protocol| !pool.owners.contains_key(&(*protocol, port)))
+            protocols.iter().all(|protocol| {
+                let key = (*protocol, port);
+                !pool.owners.contains_key(&key) && !pool.aside.contains_key(&key)
+            })
         })
     }
 
@@ -161,7 +179,11 @@ impl PortPool {
         let after = (self.next..=to).chain(from..self.next);
         let found = after.into_iter().find(|port| self.is_free(transport, *port, other));
         let Some(port) = found else {
-            return Err(PortError::Exhausted { from, to, taken: self.owners.len() });
+            return Err(PortError::Exhausted {
+                from,
+                to,
+                taken: self.owners.len() + self.aside.len(),
+            });
         };
         self.next = if port >= to { from } else { port + 1 };
         Ok(port)
@@ -170,6 +192,7 @@ impl PortPool {
     fn take(&mut self, owner: &str, transport: Transport, port: u16) {
         let granted = self.granted.entry(owner.to_owned()).or_default();
         for protocol in transport.protocols() {
+            self.aside.remove(&(*protocol, port));
             if self.owners.insert((*protocol, port), owner.to_owned()).is_none() {
                 granted.push((*protocol, port));
             }
@@ -209,6 +232,22 @@ mod tests {
         let again: BTreeSet<u16> = pool.grant("c", &[UDP; 4]).expect("free").into_iter().collect();
         assert_eq!(again, first.into_iter().collect());
         assert!(second.iter().all(|port| pool.owner(Protocol::Udp, *port) == Some("b")));
+    }
+
+    #[test]
+    fn a_port_that_is_set_aside_is_nobodys_until_its_time_is_over() {
+        let at = |seconds| Timestamp::from_second(seconds).expect("in range");
+        let mut pool = PortPool::new(20_000..=20_001);
+        pool.set_aside(Transport::Udp, 20_000, at(300));
+        assert_eq!(pool.grant("a", &[UDP]), Ok(vec![20_001]));
+        let full = PortError::Exhausted { from: 20_000, to: 20_001, taken: 2 };
+        assert_eq!(pool.grant("b", &[UDP]), Err(full));
+        let fixed = PortRequest { policy: PortPolicy::Static(20_000), ..UDP };
+        assert_eq!(pool.grant("b", &[fixed]), Err(PortError::Taken { port: 20_000 }));
+        pool.end_asides(at(299));
+        pool.grant("b", &[UDP]).expect_err("it is believed still");
+        pool.end_asides(at(300));
+        assert_eq!(pool.grant("b", &[UDP]), Ok(vec![20_000]));
     }
 
     // case: game S60, A02, A38

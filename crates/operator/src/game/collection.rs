@@ -21,6 +21,7 @@ use sojourn_core::game::autoscaler::{
 use sojourn_core::game::collection::{
     CollectionDecision, CollectionEffect, CollectionLimits, CollectionObserved, decide,
 };
+use sojourn_core::game::lifecycle::PORT_RETRY;
 use sojourn_core::game::notice::{NoticeDecision, NoticeObserved, NoticeRecipient, tell};
 use sojourn_core::key::Key;
 use sojourn_core::moment::{ceil_second, saturating_add};
@@ -29,7 +30,6 @@ use sojourn_core::notice::DeliveryOutcome;
 pub(crate) use self::snapshot::CollectionSnapshot;
 use super::condition::{self, CollectionConditionInputs};
 use super::family::GameFamilyParts;
-use super::ports::PORT_RETRY;
 use super::transition;
 use crate::condition::{Generation, merged};
 use crate::frame::write::ObjectVersion;

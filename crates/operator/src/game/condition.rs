@@ -1,5 +1,6 @@
 //! The conditions of collections and servers.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use sojourn_api::game::convert::CollectionWanted;
 use sojourn_api::game::name::condition;
 use sojourn_core::game::collection::CollectionReason;
@@ -84,12 +85,17 @@ fn held(wanted: &CollectionWanted) -> Option<DesiredCondition> {
 
 /// The reason of a server that is not ready for want of ports.
 pub(super) const WAITS_FOR_PORTS: &str = "WaitsForPorts";
+/// The reason of one whose Pod was refused, because somebody else has one of its ports.
+pub(super) const PORT_TAKEN: &str = "PortTaken";
 
-/// `ports` is why none could be granted, if it waits for some.
+const STARTING: &str = "Starting";
+
+/// `ports` is why none could be granted, if it waits for some or for others.
 pub(super) fn of_server(
     wanted: Result<(), &str>,
     decision: Option<&ServerDecision>,
     ports: Option<&str>,
+    before: &[Condition],
 ) -> Vec<DesiredCondition> {
     let mut all = Vec::new();
     if let Err(problem) = wanted {
@@ -101,12 +107,27 @@ pub(super) fn of_server(
     let reason = match decision.why.first() {
         _ if ready => "Available",
         Some(ServerReason::WaitsForPorts) => WAITS_FOR_PORTS,
+        Some(ServerReason::PortTaken { .. }) => PORT_TAKEN,
         Some(ServerReason::Quarantined { .. }) => "Quarantined",
         _ if server.marked_for_deletion => "Draining",
         _ if server.health == ServerHealth::Failed => "Failed",
-        _ => "Starting",
+        _ => STARTING,
     };
-    all.push(desired(condition::READY, ready, reason, ports.unwrap_or_default()));
+    let message = match decision.why.first() {
+        Some(ServerReason::PortTaken { message, .. }) => {
+            let others = ports.map(|words| format!("; {words}")).unwrap_or_default();
+            format!("spec.ports: somebody else has one of them: {message}{others}")
+        }
+        _ => ports.unwrap_or_default().to_owned(),
+    };
+    let refused =
+        before.iter().find(|one| one.type_ == condition::READY && one.reason == PORT_TAKEN);
+    // One that is tried again is refused again, as far as anybody knows.
+    let (reason, message) = match refused {
+        Some(refused) if reason == STARTING => (PORT_TAKEN, refused.message.clone()),
+        Some(_) | None => (reason, message),
+    };
+    all.push(desired(condition::READY, ready, reason, message));
     if let Some(failure) = &server.failure {
         all.push(desired(
             condition::FAILED,

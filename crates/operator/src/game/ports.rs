@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::{Mutex, PoisonError};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use sojourn_api::game::convert::Granted;
 use sojourn_core::game::port::{PortError, PortPool, PortRequest};
+use sojourn_core::moment::saturating_add;
 
-/// So long after no port was free it is tried again: ports come free with Pods, which concern nobody else.
-pub(super) const PORT_RETRY: SignedDuration = SignedDuration::from_secs(30);
+/// So long a port of which a node said that somebody else has it is granted to nobody.
+const ASIDE: SignedDuration = SignedDuration::from_mins(5);
 /// Where servers are counted of which nobody knows the node. They may come to any, so their ports are free nowhere.
 const NO_NODE: &str = "";
 /// Where servers are counted that no node has room for: a node that is yet to come. No node has such a name.
@@ -33,6 +34,8 @@ struct Pools {
     nodes: BTreeMap<String, PortPool>,
     /// In which pool a server, by its uid, has its ports.
     of_server: HashMap<String, String>,
+    /// How often a server, by its uid, was given other ports.
+    changes: HashMap<String, u32>,
 }
 
 impl PortRegistry {
@@ -48,11 +51,13 @@ impl PortRegistry {
         wanted: &[PortRequest],
         nodes: &[String],
         beyond: bool,
+        now: Timestamp,
     ) -> Result<Vec<u16>, PortError> {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
         let mut pools = self.lock();
+        pools.end_asides(now);
         let unplaced = pools.nodes.remove(NO_NODE);
         let granted = self.grant_in(&mut pools, (uid, wanted), nodes, unplaced.as_ref(), beyond);
         if let Some(unplaced) = unplaced {
@@ -106,19 +111,45 @@ impl PortRegistry {
         self.rename(uid, uid, ports);
     }
 
-    /// Somebody else on its node has one of its ports: none of them is granted again for now.
-    pub(crate) fn set_aside(&self, uid: &str) {
+    /// Grants further ports to a server, where its others are.
+    pub(crate) fn grant_more(
+        &self,
+        uid: &str,
+        wanted: &[PortRequest],
+        now: Timestamp,
+    ) -> Result<Vec<u16>, PortError> {
         let mut pools = self.lock();
-        if let Some(node) = pools.of_server.remove(uid)
-            && let Some(pool) = pools.nodes.get_mut(&node)
-        {
-            pool.set_aside(uid);
-        }
+        pools.end_asides(now);
+        let node = pools.of_server.get(uid).cloned().unwrap_or_else(|| NO_NODE.to_owned());
+        let unplaced = if node == NO_NODE { None } else { pools.nodes.get(NO_NODE).cloned() };
+        let pool = pools.pool(&node, &self.range);
+        let granted = pool.grant_beside(uid, wanted, unplaced.as_ref())?;
+        pools.of_server.insert(uid.to_owned(), node);
+        Ok(granted)
+    }
+
+    /// A server has these ports instead of others, which somebody who is no server seems to have.
+    pub(crate) fn change(&self, uid: &str, has: &[Granted], had: &[Granted], now: Timestamp) {
+        let mut pools = self.lock();
+        let node = pools.of_server.get(uid).cloned();
+        pools.release(uid);
+        pools.adopt(&self.range, uid, node.as_deref(), has);
+        let pool = pools.pool(node.as_deref().unwrap_or(NO_NODE), &self.range);
+        let gone = had.iter().filter(|one| !has.contains(one));
+        gone.for_each(|one| pool.set_aside(one.transport, one.port, saturating_add(now, ASIDE)));
+        *pools.changes.entry(uid.to_owned()).or_default() += 1;
+    }
+
+    /// How often a server was given other ports.
+    pub(crate) fn changes(&self, uid: &str) -> u32 {
+        self.lock().changes.get(uid).copied().unwrap_or(0)
     }
 
     /// A server is gone, and its Pod with it: its ports are free again.
     pub(crate) fn release(&self, uid: &str) {
-        self.lock().release(uid);
+        let mut pools = self.lock();
+        pools.release(uid);
+        pools.changes.remove(uid);
     }
 
     /// A server that has these ports was called `from` until now. Nobody is granted one of them in between.
@@ -164,6 +195,10 @@ impl Pools {
         self.of_server.insert(uid.to_owned(), node);
     }
 
+    fn end_asides(&mut self, now: Timestamp) {
+        self.nodes.values_mut().for_each(|pool| pool.end_asides(now));
+    }
+
     fn servers_on(&self, node: &str) -> usize {
         self.nodes.get(node).map_or(0, PortPool::servers)
     }
@@ -185,6 +220,8 @@ mod tests {
 
     const UDP: PortRequest = PortRequest { transport: Transport::Udp, policy: PortPolicy::Dynamic };
 
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
     fn nodes(names: &[&str]) -> Vec<String> {
         names.iter().map(ToString::to_string).collect()
     }
@@ -196,15 +233,15 @@ mod tests {
         let both = nodes(&["a", "b"]);
         let mut granted = Vec::new();
         for uid in ["1", "2", "3", "4"] {
-            granted.extend(registry.grant(uid, &[UDP], &both, false).expect("free"));
+            granted.extend(registry.grant(uid, &[UDP], &both, false, NOW).expect("free"));
         }
         granted.sort_unstable();
         assert_eq!(granted, [20_000, 20_000, 20_001, 20_001], "each once on each node");
-        let full = registry.grant("5", &[UDP], &both, false).expect_err("nothing is free");
+        let full = registry.grant("5", &[UDP], &both, false, NOW).expect_err("nothing is free");
         assert_eq!(full, PortError::Exhausted { from: 20_000, to: 20_001, taken: 2 });
-        registry.grant("5", &[UDP], &both, true).expect("a node comes for it");
+        registry.grant("5", &[UDP], &both, true, NOW).expect("a node comes for it");
         registry.release("1");
-        registry.grant("6", &[UDP], &both, false).expect("what was released is free");
+        registry.grant("6", &[UDP], &both, false, NOW).expect("what was released is free");
     }
 
     #[test]
@@ -212,34 +249,50 @@ mod tests {
         let registry = PortRegistry::new(20_000..=20_001);
         let has = [Granted { transport: Transport::Udp, port: 20_000 }];
         registry.adopt("1", None, &has);
-        let ports = registry.grant("2", &[UDP], &nodes(&["a"]), false).expect("one is free");
+        let ports = registry.grant("2", &[UDP], &nodes(&["a"]), false, NOW).expect("one is free");
         assert_eq!(ports, [20_001]);
-        registry.grant("3", &[UDP], &nodes(&["a"]), false).expect_err("it may come there");
+        registry.grant("3", &[UDP], &nodes(&["a"]), false, NOW).expect_err("it may come there");
         registry.adopt("1", Some("b"), &has);
-        registry.grant("3", &[UDP], &nodes(&["a"]), false).expect("it came to another");
+        registry.grant("3", &[UDP], &nodes(&["a"]), false, NOW).expect("it came to another");
     }
 
     #[test]
     fn a_server_keeps_what_it_is_known_to_have_and_nothing_beside() {
         let registry = PortRegistry::new(20_000..=20_001);
         let node = nodes(&["a"]);
-        registry.grant("1", &[UDP; 2], &node, false).expect("two are free");
+        registry.grant("1", &[UDP; 2], &node, false, NOW).expect("two are free");
         let has = [Granted { transport: Transport::Udp, port: 20_001 }];
         registry.settle("1", &has);
-        assert_eq!(registry.grant("2", &[UDP], &node, false), Ok(vec![20_000]));
-        registry.grant("3", &[UDP], &node, false).expect_err("the other one is still its own");
+        assert_eq!(registry.grant("2", &[UDP], &node, false, NOW), Ok(vec![20_000]));
+        registry.grant("3", &[UDP], &node, false, NOW).expect_err("the other one is still its own");
+    }
+
+    #[test]
+    fn ports_that_somebody_else_has_are_changed_for_others_and_come_back_after_a_while() {
+        let registry = PortRegistry::new(20_000..=20_001);
+        let node = nodes(&["a"]);
+        let granted = |port| [Granted { transport: Transport::Udp, port }];
+        registry.grant("1", &[UDP], &node, false, NOW).expect("free");
+        assert_eq!(registry.grant_more("1", &[UDP], NOW), Ok(vec![20_001]));
+        registry.change("1", &granted(20_001), &granted(20_000), NOW);
+        assert_eq!(registry.changes("1"), 1);
+        registry.grant("2", &[UDP], &node, false, NOW).expect_err("nobody of ours has the other");
+        let later = saturating_add(NOW, ASIDE);
+        assert_eq!(registry.grant("2", &[UDP], &node, false, later), Ok(vec![20_000]));
+        registry.release("1");
+        assert_eq!(registry.changes("1"), 0);
     }
 
     #[test]
     fn a_server_that_comes_to_another_node_has_its_port_there() {
         let registry = PortRegistry::new(20_000..=20_000);
-        let port = registry.grant("1", &[UDP], &nodes(&["a"]), false).expect("free")[0];
+        let port = registry.grant("1", &[UDP], &nodes(&["a"]), false, NOW).expect("free")[0];
         let has = [Granted { transport: Transport::Udp, port }];
         registry.adopt("1", Some("b"), &has);
-        registry.grant("2", &[UDP], &nodes(&["a"]), false).expect("it left this node");
-        registry.grant("3", &[UDP], &nodes(&["b"]), false).expect_err("it is there");
+        registry.grant("2", &[UDP], &nodes(&["a"]), false, NOW).expect("it left this node");
+        registry.grant("3", &[UDP], &nodes(&["b"]), false, NOW).expect_err("it is there");
         registry.rename("2", "2b", &has);
         registry.release("2");
-        registry.grant("4", &[UDP], &nodes(&["a"]), false).expect_err("it has another name");
+        registry.grant("4", &[UDP], &nodes(&["a"]), false, NOW).expect_err("it has another name");
     }
 }

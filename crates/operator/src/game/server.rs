@@ -13,7 +13,8 @@ use sojourn_api::game::port::PortPolicy;
 use sojourn_api::game::status::{PortStatus, ServerStatus};
 use sojourn_core::decision::Wake;
 use sojourn_core::game::lifecycle::{
-    DeleteReason, ServerDecision, ServerEffect, ServerIntent, ServerObserved, ServerReason, decide,
+    DeleteReason, PORT_RETRY, ServerDecision, ServerEffect, ServerIntent, ServerObserved,
+    ServerReason, decide,
 };
 use sojourn_core::game::server::ServerHealth;
 use sojourn_core::key::Key;
@@ -24,7 +25,6 @@ use super::condition;
 use super::family::GameFamilyParts;
 use super::next;
 use super::pod::pod_of;
-use super::ports::PORT_RETRY;
 use super::transition;
 use super::view::ServerView;
 use crate::condition::{Generation, merged};
@@ -62,10 +62,23 @@ pub(crate) struct DecidedServer {
 }
 
 impl DecidedServer {
-    /// Whether it waits for a port that comes free.
+    /// Whether it has no ports, or somebody else has them.
     fn waits_for_ports(&self) -> bool {
-        let why = self.decision.as_ref().and_then(|decision| decision.why.first());
-        matches!(why, Some(ServerReason::WaitsForPorts))
+        matches!(
+            self.decision.as_ref().and_then(|decision| decision.why.first()),
+            Some(ServerReason::WaitsForPorts | ServerReason::PortTaken { .. })
+        )
+    }
+
+    /// When it looks again. Of ports that come free nobody else tells.
+    fn wake(&self) -> Wake {
+        let Some(decision) = &self.decision else { return Wake::OnChange };
+        match decision.why.first() {
+            Some(ServerReason::WaitsForPorts) => {
+                decision.wake.min(Wake::At(saturating_add(self.now, PORT_RETRY)))
+            }
+            _ => decision.wake,
+        }
     }
 }
 
@@ -108,14 +121,16 @@ impl Reconciler for Servers {
             Some(pod) => {
                 let mut observed = pod.observed.clone();
                 let node = observed.node.as_deref();
+                observed.has_other_ports = pod.misses_ports(&view.ports());
                 observed.address = node.and_then(|node| parts.caches.address_of(node));
                 Known::Is(observed)
             }
             None => Known::Absent,
         };
         let pings = heard.then(|| parts.pings.of(view.uid()));
+        let port_changes = parts.caches.ports.changes(view.uid());
         let refused = parts.refusals.of(&snapshot.key, view.uid());
-        ServerObserved { pod, refused, pings }
+        ServerObserved { pod, refused, pings, port_changes }
     }
 
     fn decide(snapshot: &ServerSnapshot, seen: &ServerObserved, now: Timestamp) -> DecidedServer {
@@ -140,7 +155,9 @@ impl Reconciler for Servers {
             match effect {
                 ServerEffect::CreatePod => self.create_pod(snapshot).await?,
                 ServerEffect::DeletePod { uid } => self.delete_pod(snapshot, uid).await?,
-                ServerEffect::ReplacePorts => self.replace_ports(snapshot).await?,
+                ServerEffect::ReplacePorts => {
+                    self.replace_ports(snapshot, decided.now).await?;
+                }
                 ServerEffect::Delete(why) => self.delete(snapshot, *why, decided.now).await?,
             }
         }
@@ -180,14 +197,11 @@ impl Reconciler for Servers {
         }
         let transitions = transition::of_server(&before, &status);
         self.0.events.publish_transitions(&view.object.object_ref(&()), &transitions, decided.now);
-        if decided.waits_for_ports() {
-            return Ok(Self::wake(decided).min(Wake::At(saturating_add(decided.now, PORT_RETRY))));
-        }
         Ok(Self::wake(decided))
     }
 
     fn wake(decided: &DecidedServer) -> Wake {
-        decided.decision.as_ref().map_or(Wake::OnChange, |decision| decision.wake)
+        decided.wake()
     }
 
     fn class(error: &RequestError) -> Class {
@@ -234,6 +248,7 @@ impl Servers {
             snapshot.intent.as_ref().map(|_| ()).map_err(String::as_str),
             decided.decision.as_ref(),
             ports.filter(|_| decided.waits_for_ports()).as_deref(),
+            &before.conditions,
         );
         let generation =
             Generation { now: status.observed_generation, observed: before.observed_generation };

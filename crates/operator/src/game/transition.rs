@@ -6,7 +6,7 @@ use sojourn_api::game::status::{
 };
 use sojourn_core::game::lifecycle::DeleteReason;
 
-use super::condition::WAITS_FOR_PORTS;
+use super::condition::{PORT_TAKEN, WAITS_FOR_PORTS};
 use crate::event::{Transition, normal, warning};
 
 pub(super) fn of_server(before: &ServerStatus, now: &ServerStatus) -> Vec<Transition> {
@@ -31,10 +31,12 @@ pub(super) fn of_server(before: &ServerStatus, now: &ServerStatus) -> Vec<Transi
     if before.marked_for_deletion && !now.marked_for_deletion {
         all.push(normal("TakenBack", "It is a member of its collection again."));
     }
-    if let Some(words) = waits_for_ports(now)
-        && waits_for_ports(before).is_none()
-    {
-        all.push(warning("PortsExhausted", words));
+    for (waits, reason) in [(WAITS_FOR_PORTS, "PortsExhausted"), (PORT_TAKEN, PORT_TAKEN)] {
+        if let Some(words) = waits_for(waits, now)
+            && waits_for(waits, before).is_none()
+        {
+            all.push(warning(reason, words));
+        }
     }
     let assigned = |status: &ServerStatus| status.state == Some(ServerState::Assigned);
     if assigned(before) && !assigned(now) && now.grants.is_empty() && !before.grants.is_empty() {
@@ -43,10 +45,10 @@ pub(super) fn of_server(before: &ServerStatus, now: &ServerStatus) -> Vec<Transi
     all
 }
 
-/// Why it has no ports, if it waits for some.
-fn waits_for_ports(status: &ServerStatus) -> Option<&str> {
+/// What is told of why it is not ready, if it is for this reason.
+fn waits_for<'a>(reason: &str, status: &'a ServerStatus) -> Option<&'a str> {
     let ready = status.conditions.iter().find(|one| one.type_ == READY)?;
-    (ready.reason == WAITS_FOR_PORTS).then_some(&*ready.message)
+    (ready.reason == reason).then_some(&*ready.message)
 }
 
 /// Why a server goes, in words.

@@ -12,7 +12,7 @@ use sojourn_api::game::port::GamePort;
 use sojourn_api::game::status::ServerStatus;
 use sojourn_api::game::{DedicatedGameServer, DedicatedGameServerCollection};
 use sojourn_core::game::lifecycle::ObservedPod;
-use sojourn_core::game::port::Transport;
+use sojourn_core::game::port::{Protocol, Transport};
 use sojourn_core::game::server::{PodState, Server, ServerHealth};
 use sojourn_core::key::Key;
 
@@ -187,6 +187,22 @@ impl PodView {
     }
 }
 
+impl PodView {
+    /// Whether it was made without one of these ports.
+    pub(crate) fn misses_ports(&self, ports: &[GamePort]) -> bool {
+        let granted = ports.iter().filter_map(Granted::of_port);
+        let mut single = granted.flat_map(|one| {
+            one.transport.protocols().iter().map(move |protocol| (*protocol, one.port))
+        });
+        let has = |wanted: (Protocol, u16)| {
+            self.ports
+                .iter()
+                .any(|own| own.port == wanted.1 && own.transport.protocols().contains(&wanted.0))
+        };
+        !single.all(has)
+    }
+}
+
 fn host_ports(pod: &Pod) -> Vec<Granted> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
     let ports = containers.flat_map(|container| container.ports.iter().flatten());
@@ -222,6 +238,8 @@ fn observed(pod: &Pod) -> ObservedPod {
         ready,
         node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
         address: None,
+        created_at: pod.metadata.creation_timestamp.as_ref().map(|at| at.0),
+        has_other_ports: false,
         deleting: pod.metadata.deletion_timestamp.is_some(),
         port_taken: failure.as_ref().is_some_and(|(reason, _)| is_port_refusal(reason)),
         failure,

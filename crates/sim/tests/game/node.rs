@@ -7,7 +7,9 @@ use serde_json::json;
 use sojourn_api::game::status::ServerHealth;
 use sojourn_sim::game::simulation::{ADDRESS, GameSimulation, Setting};
 
-use crate::fixture::{ARENA, MINUTE, available, condition, members, server, simulation};
+use crate::fixture::{
+    ARENA, MINUTE, SECOND, available, condition, members, server, simulation, status,
+};
 
 // case: game S14, S15
 #[tokio::test(start_paused = true)]
@@ -71,14 +73,66 @@ async fn the_only_port_is_one_servers_and_the_other_says_what_it_waits_for_until
     let ready = ready.expect("it says how it is");
     assert_eq!((ready.status.as_str(), ready.reason.as_str()), ("False", "WaitsForPorts"));
     assert!(ready.message.starts_with("spec.ports: no port from 20000"), "{}", ready.message);
-    let events: kube::Api<Event> = kube::Api::namespaced(simulation.client.clone(), "play");
-    let events = events.list(&kube::api::ListParams::default()).await.expect("they are listed");
-    let told = events.items.iter().filter(|one| one.reason.as_deref() == Some("PortsExhausted"));
-    let told: Vec<_> = told.map(|one| one.involved_object.name.as_deref()).collect();
-    assert_eq!(told, [Some(waits)], "once, however often it is tried");
+    let told = told_of(&simulation, "PortsExhausted").await;
+    assert_eq!(told, [waits], "once, however often it is tried");
     assert_eq!(simulation.faults.hot_objects().len(), 0);
     simulation.delete_server(has).await;
     simulation.pass(5 * MINUTE).await;
     assert!(is_well(waits), "{}", simulation.shown());
+    simulation.assert_invariants();
+}
+
+/// Of whom Events with this reason are.
+async fn told_of(simulation: &GameSimulation, reason: &str) -> Vec<String> {
+    let events: kube::Api<Event> = kube::Api::namespaced(simulation.client.clone(), "play");
+    let events = events.list(&kube::api::ListParams::default()).await.expect("they are listed");
+    let told = events.items.into_iter().filter(|one| one.reason.as_deref() == Some(reason));
+    told.filter_map(|one| one.involved_object.name).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_that_somebody_else_has_is_changed_for_another_and_granted_again_later() {
+    let simulation =
+        GameSimulation::new(Setting { ports: 20_000..=20_002, ..Setting::default() }).await;
+    simulation.kubelet.take_port(20_000, true);
+    simulation.make_collection(ARENA, 1, json!({})).await;
+    available(&simulation, 1).await;
+    let name = members(&simulation).remove(0);
+    assert_eq!(server(&simulation, &name).ports[0].host_port, 20_001);
+    assert_eq!(simulation.checker.lock().created, 1, "it is the same server");
+    assert_eq!(status(&simulation).times_failed, 0, "and no failure");
+    assert_eq!(told_of(&simulation, "PortsChanged").await, [name]);
+    simulation.kubelet.take_port(20_000, false);
+    simulation.pass(5 * MINUTE).await;
+    simulation.scale(ARENA, 3).await;
+    available(&simulation, 3).await;
+    simulation.assert_invariants();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_port_that_was_asked_for_by_number_is_waited_for_with_pauses() {
+    let simulation = GameSimulation::new(Setting::default()).await;
+    simulation.kubelet.take_port(7_777, true);
+    let fixed =
+        json!([{"name": "game", "containerPort": 7777, "hostPort": 7777, "policy": "Static"}]);
+    simulation.make_collection(ARENA, 1, json!({"ports": fixed})).await;
+    simulation.pass(MINUTE).await;
+    let name = members(&simulation).remove(0);
+    let mut pods = BTreeSet::new();
+    for _ in 0..600 {
+        simulation.pass(SECOND).await;
+        let checker = simulation.checker.lock();
+        pods.extend(checker.pods.get(&name).and_then(|pod| pod.metadata.uid.clone()));
+    }
+    assert!(pods.len() <= 20, "{} Pods in ten minutes", pods.len());
+    assert!(pods.len() >= 8, "it is tried again: {}", pods.len());
+    let ready = server(&simulation, &name).conditions.into_iter().find(|one| one.type_ == "Ready");
+    let ready = ready.expect("it says how it is");
+    assert_eq!(ready.reason, "PortTaken");
+    assert!(ready.message.contains("spec.ports: ") && ready.message.contains("hostPort 7777"));
+    assert_eq!(told_of(&simulation, "PortTaken").await, [name], "once");
+    assert_eq!(status(&simulation).times_failed, 0);
+    simulation.kubelet.take_port(7_777, false);
+    available(&simulation, 1).await;
     simulation.assert_invariants();
 }

@@ -17,6 +17,7 @@ use super::validity::{check_server, check_stored_collection};
 use crate::annotation::{annotation, says_true};
 use crate::game::collection::{DedicatedGameServerCollection, FailBehavior, UpdateStrategy};
 use crate::game::name::{ACKNOWLEDGE, DEV_ADDRESS, DRAIN_BY, MARKED, QUARANTINED_UNTIL, RESTART};
+use crate::game::port::PortPolicy;
 use crate::game::server::{CounterSpec, DedicatedGameServer, HealthSource, HealthSpec};
 use crate::grammar;
 use crate::name::shared::{OBSERVE, PAUSED};
@@ -126,6 +127,7 @@ pub fn server_intent(server: &DedicatedGameServer) -> Result<ServerIntent, Probl
         restarts: restarts.unwrap_or_default(),
         health,
         has_ports: Granted::of(&ports).is_some(),
+        names_ports: ports.iter().any(|port| port.policy == PortPolicy::Static),
         dev_address,
         deleting: meta.deletion_timestamp.is_some(),
     });

@@ -14,6 +14,7 @@ fn intent() -> ServerIntent {
         health: HealthPolicy::default(),
         dev_address: None,
         has_ports: true,
+        names_ports: false,
         deleting: false,
     }
 }
@@ -31,7 +32,7 @@ fn pod(state: PodState) -> ObservedPod {
 
 fn seen(pod: Known<ObservedPod>) -> ServerObserved {
     let pings = Some(HeardPings { last: None, listening_since: at(-3_600) });
-    ServerObserved { pod, refused: None, pings }
+    ServerObserved { pod, refused: None, pings, port_changes: 0 }
 }
 
 /// One that said Ready, and runs as `pod-1`.
@@ -253,13 +254,30 @@ fn a_marked_server_goes_when_it_is_empty_or_when_its_players_had_time_enough() {
 }
 
 #[test]
-fn a_port_that_somebody_else_has_is_no_failure() {
-    let mut refused = pod(PodState::Failed);
-    refused.port_taken = true;
-    let other = step(&running(None), &intent(), Known::Is(refused), 10);
-    let deleted = ServerEffect::DeletePod { uid: "pod-1".to_owned() };
-    assert_eq!(other.effects, [deleted, ServerEffect::ReplacePorts]);
-    assert_ne!(other.next.health, ServerHealth::Failed);
+fn a_port_that_somebody_else_has_is_no_failure_and_others_are_asked_for_at_once() {
+    let taken = ObservedPod { port_taken: true, created_at: Some(at(0)), ..pod(PodState::Failed) };
+    let server = Server { uid: "u".to_owned(), ..Server::default() };
+    let refused = step(&server, &intent(), Known::Is(taken.clone()), 5);
+    assert_eq!(refused.effects, [ServerEffect::ReplacePorts]);
+    assert_ne!(refused.next.health, ServerHealth::Failed);
+    assert_eq!(refused.wake, Wake::At(at(30)), "without others it is tried again");
+    let delete = || ServerEffect::DeletePod { uid: "pod-1".to_owned() };
+    let again = step(&server, &intent(), Known::Is(taken.clone()), 30);
+    assert_eq!(again.effects, [ServerEffect::ReplacePorts, delete()]);
+    let changed = ObservedPod { has_other_ports: true, ..taken.clone() };
+    assert_eq!(step(&server, &intent(), Known::Is(changed), 5).effects, [delete()]);
+    let leaving = ObservedPod { deleting: true, ..taken.clone() };
+    assert_eq!(step(&server, &intent(), Known::Is(leaving), 60).effects, []);
+    let named = ServerIntent { names_ports: true, ..intent() };
+    let waits = step(&server, &named, Known::Is(taken.clone()), 5);
+    assert_eq!((waits.effects.len(), waits.wake), (0, Wake::At(at(30))), "nobody else has it");
+    let mut unlucky = seen(Known::Is(taken.clone()));
+    unlucky.port_changes = 3;
+    let waits = decide(server.clone(), &intent(), &unlucky, at(5));
+    assert_eq!((waits.effects.len(), waits.wake), (0, Wake::At(at(30))));
+    let marked = ServerIntent { mark: Some(Mark { drain_by: None }), ..named };
+    let goes = step(&server, &marked, Known::Is(taken), 5);
+    assert_eq!(goes.effects, [ServerEffect::Delete(DeleteReason::Drained)]);
 }
 
 // case: game A42

@@ -126,7 +126,8 @@ impl Collections {
         let (nodes, config) = (self.0.caches.node_names(), self.0.config.current());
         let holder = key.to_string();
         let requests = port_requests(&ports);
-        let granted = self.0.caches.ports.grant(&holder, &requests, &nodes, config.node_autoscaler);
+        let (beyond, now) = (config.node_autoscaler, self.0.clock.now());
+        let granted = self.0.caches.ports.grant(&holder, &requests, &nodes, beyond, now);
         let numbers = match granted {
             Ok(numbers) => numbers,
             Err(error) => {

@@ -1,11 +1,14 @@
 //! The ports of a server that nobody made for a collection, and others for one whose ports are somebody else's.
 
+use jiff::Timestamp;
+use kube::Resource as _;
 use serde_json::json;
 use sojourn_api::game::convert::{Granted, port_requests, with_granted};
 use sojourn_api::game::port::{GamePort, PortPolicy};
 
 use super::super::ports::about_ports;
 use super::{ServerSnapshot, Servers};
+use crate::event::normal;
 use crate::frame::RequestError;
 use crate::frame::write::{self, ObjectVersion};
 
@@ -24,9 +27,13 @@ impl Servers {
             &port_requests(&ports),
             &nodes,
             config.node_autoscaler,
+            self.0.clock.now(),
         );
         match granted {
-            Ok(numbers) => self.write_ports(snapshot, &with_granted(&ports, &numbers)).await,
+            Ok(numbers) => {
+                self.write_ports(snapshot, &with_granted(&ports, &numbers)).await?;
+                Err(RequestError::Outdated { what: WHAT })
+            }
             Err(error) => {
                 self.0.port_refusals.add(&snapshot.key, view.uid(), about_ports(&error));
                 Ok(())
@@ -34,31 +41,49 @@ impl Servers {
         }
     }
 
-    /// Somebody else has one of its ports: others are granted, but for those that were asked for by number.
+    /// Somebody else has one of its ports: others are granted instead of those that were not asked for by number. Where
+    /// none are free, it has those that it has.
     pub(super) async fn replace_ports(
         &self,
         snapshot: &ServerSnapshot,
+        now: Timestamp,
     ) -> Result<(), RequestError> {
         let view = snapshot.view();
-        let mut ports = view.ports();
-        for port in &mut ports {
-            if port.policy != PortPolicy::Static {
-                port.host_port = None;
-            }
+        let before = view.ports();
+        let is_open = |port: &GamePort| port.policy != PortPolicy::Static;
+        let open: Vec<GamePort> = before.iter().filter(|port| is_open(port)).cloned().collect();
+        if open.is_empty() {
+            return Ok(());
         }
-        self.0.caches.ports.set_aside(view.uid());
-        let (nodes, config) = (self.0.caches.node_names(), self.0.config.current());
-        let requests = port_requests(&ports);
-        match self.0.caches.ports.grant(view.uid(), &requests, &nodes, config.node_autoscaler) {
-            Ok(numbers) => self.write_ports(snapshot, &with_granted(&ports, &numbers)).await,
+        let numbers = match self.0.caches.ports.grant_more(view.uid(), &port_requests(&open), now) {
+            Ok(numbers) => numbers,
             Err(error) => {
-                tracing::warn!(server = %snapshot.key, %error, "no other port is free");
-                Ok(())
+                self.0.port_refusals.add(&snapshot.key, view.uid(), about_ports(&error));
+                return Ok(());
             }
-        }
+        };
+        let mut others = with_granted(&open, &numbers).into_iter();
+        let changed = |port: &GamePort| {
+            let other = if is_open(port) { others.next() } else { None };
+            other.unwrap_or_else(|| port.clone())
+        };
+        let after: Vec<GamePort> = before.iter().map(changed).collect();
+        self.write_ports(snapshot, &after).await?;
+        let granted = |ports: &[GamePort]| -> Vec<Granted> {
+            ports.iter().filter_map(Granted::of_port).collect()
+        };
+        self.0.caches.ports.change(view.uid(), &granted(&after), &granted(&before), now);
+        let names: Vec<String> = numbers.iter().map(u16::to_string).collect();
+        let message = format!(
+            "Somebody else has a port of its node that it was granted. It gets {} instead.",
+            names.join(", ")
+        );
+        let about = view.object.object_ref(&());
+        self.0.events.publish_transitions(&about, &[normal("PortsChanged", message)], now);
+        Err(RequestError::Outdated { what: WHAT })
     }
 
-    /// Writes ports down that were granted. The look is over with that: it was about the object as it was.
+    /// Writes ports down that were granted. What was decided is about the object as it was.
     async fn write_ports(
         &self,
         snapshot: &ServerSnapshot,
@@ -71,7 +96,7 @@ impl Servers {
                 self.0.port_refusals.forget(&snapshot.key);
                 self.0.caches.wrote_server(&snapshot.key, written);
                 self.0.caches.server_queue.wake(&snapshot.key);
-                Err(RequestError::Outdated { what: WHAT })
+                Ok(())
             }
             Err(error) => {
                 self.settle_ports(snapshot).await;
