@@ -170,6 +170,9 @@ pub fn decide(
         .collect();
     let rollout = Rollout::of(&working, intent, seen.unseen, now);
     let surplus = rollout.surplus();
+    if rollout.old() > 0 {
+        why.push(CollectionReason::Replaces { old: rollout.old() });
+    }
     if surplus > 0 {
         let count = usize::try_from(surplus).unwrap_or(usize::MAX);
         let chosen = victims(&working, count, &intent.revision, intent.generation, now);
@@ -177,9 +180,6 @@ pub fn decide(
         why.push(CollectionReason::ScalesIn { surplus });
     } else {
         let old = rollout.replaceable();
-        if rollout.old() > 0 {
-            why.push(CollectionReason::Replaces { old: rollout.old() });
-        }
         effects.extend(old.iter().map(|one| mark(one, MarkReason::Replaced)));
         scale_out(&rollout, intent, seen, &mut effects, &mut why);
     }

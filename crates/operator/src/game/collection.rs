@@ -27,7 +27,9 @@ use sojourn_core::key::Key;
 use sojourn_core::moment::{ceil_second, saturating_add};
 use sojourn_core::notice::DeliveryOutcome;
 
-pub(crate) use self::snapshot::CollectionSnapshot;
+pub(crate) use self::snapshot::{
+    CollectionSnapshot, MARKED_BY_DELETION, MARKED_BY_ROLL_OUT, MARKED_BY_SCALE_IN,
+};
 use super::condition::{self, CollectionConditionInputs};
 use super::family::GameFamilyParts;
 use super::transition;
@@ -231,7 +233,8 @@ impl Reconciler for Collections {
         for outcome in &seen.outcomes {
             self.0.outbox.acknowledge(&snapshot.key, outcome.id.as_str());
         }
-        let transitions = transition::of_collection(&before, &status);
+        let why = decided.decision.as_ref().map(|decision| &*decision.why);
+        let transitions = transition::of_collection(&before, &status, why);
         let about = collection.object_ref(&());
         self.0.events.publish_transitions(&about, &transitions, decided.now);
         if self.0.allocator.port_problem(&snapshot.key).is_some() {

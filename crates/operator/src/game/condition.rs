@@ -88,6 +88,8 @@ pub(super) const WAITS_FOR_PORTS: &str = "WaitsForPorts";
 /// The reason of one whose Pod was refused, because somebody else has one of its ports.
 pub(super) const PORT_TAKEN: &str = "PortTaken";
 
+/// The reason of one that failed and is kept.
+pub(super) const QUARANTINED: &str = "Quarantined";
 const STARTING: &str = "Starting";
 
 /// `ports` is why none could be granted, if it waits for some or for others.
@@ -108,7 +110,7 @@ pub(super) fn of_server(
         _ if ready => "Available",
         Some(ServerReason::WaitsForPorts) => WAITS_FOR_PORTS,
         Some(ServerReason::PortTaken { .. }) => PORT_TAKEN,
-        Some(ServerReason::Quarantined { .. }) => "Quarantined",
+        Some(ServerReason::Quarantined { .. }) => QUARANTINED,
         _ if server.marked_for_deletion => "Draining",
         _ if server.health == ServerHealth::Failed => "Failed",
         _ => STARTING,

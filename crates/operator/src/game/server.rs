@@ -195,7 +195,7 @@ impl Reconciler for Servers {
         if worth && status != before {
             self.write_status(snapshot, &status, decided.now).await?;
         }
-        let transitions = transition::of_server(&before, &status);
+        let transitions = transition::of_server(view, &before, &status);
         self.0.events.publish_transitions(&view.object.object_ref(&()), &transitions, decided.now);
         Ok(Self::wake(decided))
     }

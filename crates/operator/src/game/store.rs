@@ -106,7 +106,7 @@ impl ServerStore {
                 .await;
             match (object, written) {
                 (Some(object), Ok(())) => {
-                    let happened = transition::of_server(&before, &status);
+                    let happened = transition::of_server(view, &before, &status);
                     self.events.publish_transitions(&view.object.object_ref(&()), &happened, now);
                     self.caches.wrote_server(key, object.clone());
                     self.caches.reported(key, view);

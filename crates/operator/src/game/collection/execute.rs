@@ -26,8 +26,10 @@ use sojourn_core::term::Term;
 
 use super::super::notice::{self, NoticeContext};
 use super::super::ports::about_ports;
-use super::snapshot::MARKED_BY_SCALE_IN;
-use super::{CollectionSnapshot, Collections, DecidedCollection};
+use super::{
+    CollectionSnapshot, Collections, DecidedCollection, MARKED_BY_DELETION, MARKED_BY_ROLL_OUT,
+    MARKED_BY_SCALE_IN,
+};
 use crate::api_error::api_error_message;
 use crate::event::warning;
 use crate::frame::write::{self, ObjectVersion, finalizers, with_finalizer, without_finalizer};
@@ -204,8 +206,8 @@ impl Collections {
     ) -> Result<(), RequestError> {
         let reason = match why {
             MarkReason::ScaleIn => MARKED_BY_SCALE_IN,
-            MarkReason::Replaced => "Replaced",
-            MarkReason::CollectionDeleted => "CollectionDeleted",
+            MarkReason::Replaced => MARKED_BY_ROLL_OUT,
+            MarkReason::CollectionDeleted => MARKED_BY_DELETION,
             MarkReason::MarkedBefore => "Requested",
         };
         let timeout = snapshot.wanted.as_ref().map_or(Term::Never, |wanted| wanted.drain_timeout);

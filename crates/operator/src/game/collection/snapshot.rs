@@ -18,6 +18,8 @@ use crate::frame::Read;
 
 /// Why scaling in marked a server, as its annotation says: only such a one is taken back.
 pub(crate) const MARKED_BY_SCALE_IN: &str = "ScaleIn";
+pub(crate) const MARKED_BY_ROLL_OUT: &str = "Replaced";
+pub(crate) const MARKED_BY_DELETION: &str = "CollectionDeleted";
 
 /// A collection that is being looked at.
 #[derive(Debug)]
