@@ -404,12 +404,10 @@ fn is_whole(candidate: &Candidate, now: Timestamp) -> bool {
 /// How many seats can be given; none at all if it takes nobody.
 fn free_seats(candidate: &Candidate, now: Timestamp) -> Option<u32> {
     let server = &candidate.server;
-    let ends =
-        server.sdk_state == Some(SdkState::Shutdown) || server.state == ServerState::PostMatch;
-    if !candidate.takes_grants || !server.is_available() || ends {
+    if !candidate.takes_grants || !server.is_available() {
         return None;
     }
-    Some(server.free_seats(candidate.max_players, now)).filter(|free| *free > 0)
+    Some(server.grantable_seats(candidate.max_players, now)).filter(|free| *free > 0)
 }
 
 fn position(key: &Key, candidate: &Candidate) -> (Scope, Place) {

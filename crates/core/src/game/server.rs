@@ -128,6 +128,16 @@ impl Server {
             && !self.grants.iter().any(|grant| grant.is_live(now))
     }
 
+    /// So many seats can be given, if it has room for `max_players`: none of one that keeps itself for somebody, or
+    /// comes to its end.
+    pub fn grantable_seats(&self, max_players: u32, now: Timestamp) -> u32 {
+        let reserved = self.reserved_until.is_some_and(|until| now < until);
+        let refuses = reserved
+            || matches!(self.sdk_state, Some(SdkState::Reserved | SdkState::Shutdown))
+            || self.state == ServerState::PostMatch;
+        if refuses { 0 } else { self.free_seats(max_players, now) }
+    }
+
     /// So many more may come, if it has room for `max_players`.
     pub fn free_seats(&self, max_players: u32, now: Timestamp) -> u32 {
         if self.grants.iter().any(|grant| grant.seats.is_none() && grant.is_live(now)) {

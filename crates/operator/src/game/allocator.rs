@@ -277,7 +277,7 @@ impl Allocator {
             let seats = seats.and_then(|seats| u32::try_from(seats).ok()).unwrap_or(1);
             let fits = match grant.seats {
                 None => server.is_empty(now),
-                Some(wanted) => server.free_seats(seats, now) >= wanted,
+                Some(wanted) => server.grantable_seats(seats, now) >= wanted,
             };
             if !server.is_available() || !fits || status.grants.len() >= MAX_GRANTS {
                 return Err(());

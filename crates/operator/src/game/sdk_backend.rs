@@ -13,12 +13,13 @@ use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use sojourn_api::game::DedicatedGameServer;
 use sojourn_api::game::convert::{read_server, server_health, write_server};
-use sojourn_api::game::name::{MARKED, QUARANTINED_UNTIL};
+use sojourn_api::game::name::{MARKED, ORIGINAL_COLLECTION_NAME, QUARANTINED_UNTIL};
 use sojourn_api::game::server::{ListSpec, MAX_LIST_VALUES};
 use sojourn_api::game::status::{PlayersStatus, ServerStatus};
 use sojourn_core::game::grant::ServerReport;
 use sojourn_core::game::lifecycle::{HealthPolicy, HeardPings, are_pings_expected, judge_pings};
 use sojourn_core::game::server::{PodState, SdkState, Server, ServerHealth, ServerState};
+use sojourn_core::key::Key;
 use sojourn_core::moment::{ceil_second, saturating_add};
 
 use super::changes::ServerChanges;
@@ -30,7 +31,7 @@ use super::sdk::{
 use super::store::{ServerStore, StoreError};
 use super::view::ServerView;
 use crate::frame::RequestError;
-use crate::frame::write;
+use crate::frame::write::{self, ObjectVersion};
 
 /// So many players are known by name.
 const MAX_PLAYERS: usize = 1_000;
@@ -123,11 +124,11 @@ impl StoredReports {
                 let change = json!({ "metadata": { "annotations": { key: value } } });
                 self.change_metadata(server, change).await
             }
-            SdkRequest::SetMarkedForDeletion(marked) => {
-                let word = marked.then_some("Requested");
-                let change = json!({ "metadata": { "annotations": { MARKED: word } } });
+            SdkRequest::SetMarkedForDeletion(true) => {
+                let change = json!({ "metadata": { "annotations": { MARKED: "Requested" } } });
                 self.change_metadata(server, change).await
             }
+            SdkRequest::SetMarkedForDeletion(false) => self.unmark(server).await,
             request => {
                 let written = self.store.update(&server.key, &server.uid, |view, status, now| {
                     let pod = self.store.caches.pods.get(&server.key);
@@ -138,6 +139,29 @@ impl StoredReports {
                 Ok(describe(&written.await.map_err(refused)?))
             }
         }
+    }
+
+    /// Takes a mark back. One that has left its collection is nobody's member any more: unmarked, nobody would count it.
+    async fn unmark(&self, server: &ServerIdentity) -> Result<GameServerView, SdkError> {
+        let ServerIdentity { key, uid } = server;
+        let store = &self.store;
+        let read = store.caches.server(key).ok_or(SdkError::UnknownServer)?;
+        let view = read.as_ref().as_ref().ok().filter(|view| view.uid() == uid);
+        let view = view.ok_or(SdkError::UnknownServer)?;
+        if view.object.labels().contains_key(ORIGINAL_COLLECTION_NAME) {
+            let words = "it has left its collection, and goes when it is empty";
+            return Err(SdkError::Invalid(words.to_owned()));
+        }
+        if !view.has_annotation(MARKED) {
+            return Ok(describe(&view.object));
+        }
+        let api: Api<DedicatedGameServer> = Api::namespaced(store.client.clone(), &key.namespace);
+        let change = json!({ "metadata": { "annotations": { MARKED: null } } });
+        // It may be leaving just now: the very version that was looked at is changed.
+        let target = ObjectVersion::of(&view.object);
+        let written =
+            write::patch(&api, target, change, "write what a server says of itself").await;
+        self.metadata_written(key, view, written)
     }
 
     /// Changes what is not in the status. Each word is about one label or annotation, which nobody else writes, so it
@@ -156,7 +180,18 @@ impl StoredReports {
         }
         let api: Api<DedicatedGameServer> = Api::namespaced(store.client.clone(), &key.namespace);
         let what = "write what a server says of itself";
-        match write::patch_any_version(&api, (&key.name, uid), change, what).await {
+        let written = write::patch_any_version(&api, (&key.name, uid), change, what).await;
+        self.metadata_written(key, view, written)
+    }
+
+    fn metadata_written(
+        &self,
+        key: &Key,
+        view: &ServerView,
+        written: Result<DedicatedGameServer, RequestError>,
+    ) -> Result<GameServerView, SdkError> {
+        let store = &self.store;
+        match written {
             Ok(written) => {
                 let described = describe(&written);
                 store.caches.wrote_server(key, written);
@@ -483,17 +518,15 @@ fn state(object: &DedicatedGameServer, server: &Server) -> GameServerState {
 mod tests {
     use std::convert::Infallible;
 
-    use jiff::SignedDuration;
-    use kube::Client;
-    use prometheus_client::metrics::counter::Counter;
-    use sojourn_core::key::Key;
-
     use super::*;
     use crate::clock::{Clock, SystemClock};
     use crate::event::Events;
     use crate::frame::Queue;
     use crate::game::caches::GameCaches;
     use crate::game::ports::PortRegistry;
+    use jiff::SignedDuration;
+    use kube::Client;
+    use prometheus_client::metrics::counter::Counter;
 
     fn object(status: &serde_json::Value) -> DedicatedGameServer {
         serde_json::from_value(json!({
@@ -542,9 +575,8 @@ mod tests {
         Ok(http::Response::builder().status(code).body(body).expect("an answer"))
     }
 
-    /// What it set before, and what a controller wrote, makes another version than is known here.
-    #[tokio::test]
-    async fn a_label_is_set_whatever_is_written_at_the_same_time() {
+    /// Where the server is known as of a version.
+    fn store(version: &str) -> (ServerStore, Key) {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let client = Client::new(tower::service_fn(answer), "default");
         let queue = || Arc::new(Queue::new(clock.clone()));
@@ -553,13 +585,19 @@ mod tests {
         let (events, _) = Events::new(client.clone(), clock.clone(), Counter::default());
         let key = Key::new("play", "s");
         let mut known = object(&json!({}));
-        known.metadata.resource_version = Some("1".to_owned());
+        known.metadata.resource_version = Some(version.to_owned());
         caches.created_server(&key, known);
-        let store = ServerStore::new(client, caches, Arc::default(), events, clock.clone());
+        (ServerStore::new(client, caches, Arc::default(), events, clock), key)
+    }
+
+    /// What it set before, and what a controller wrote, makes another version than is known here.
+    #[tokio::test]
+    async fn a_label_is_set_whatever_is_written_at_the_same_time() {
+        let (store, key) = store("1");
         let reports = StoredReports {
-            store: Arc::new(store),
-            pings: Arc::new(Pings::new(clock.now())),
+            pings: Arc::new(Pings::new(store.clock.now())),
             changes: Arc::default(),
+            store: Arc::new(store),
         };
         let label = |value: &str| SdkRequest::SetLabel {
             key: "agones.dev/sdk-map".to_owned(),
@@ -573,6 +611,31 @@ mod tests {
         let another = ServerIdentity { key, uid: "u-2".to_owned() };
         let refused = reports.take(&another, label("e1m3")).await;
         assert_eq!(refused, Err(SdkError::UnknownServer));
+    }
+
+    #[tokio::test]
+    async fn a_mark_is_taken_back_only_while_the_server_is_a_member() {
+        let (store, key) = store("5");
+        let reports = StoredReports {
+            pings: Arc::new(Pings::new(store.clock.now())),
+            changes: Arc::default(),
+            store: Arc::new(store),
+        };
+        let server = ServerIdentity { key: key.clone(), uid: "u-1".to_owned() };
+        let known = |version: &str, labels: serde_json::Value| {
+            let mut known = object(&json!({}));
+            known.metadata.resource_version = Some(version.to_owned());
+            known.metadata.labels = serde_json::from_value(labels).expect("labels");
+            known.metadata.annotations = Some([(MARKED.to_owned(), "ScaleIn".to_owned())].into());
+            reports.store.caches.created_server(&key, known);
+        };
+        let unmark = || SdkRequest::SetMarkedForDeletion(false);
+        known("6", json!({ORIGINAL_COLLECTION_NAME: "arena"}));
+        let refused = reports.take(&server, unmark()).await;
+        assert!(matches!(refused, Err(SdkError::Invalid(_))), "{refused:?}");
+        known("7", json!({"DedicatedGameServerCollectionName": "arena"}));
+        let view = reports.take(&server, unmark()).await.expect("it is a member still");
+        assert!(!view.annotations.contains_key(MARKED));
     }
 
     // case: game A18

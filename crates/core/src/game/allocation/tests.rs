@@ -109,6 +109,26 @@ fn seats_fill_a_server_before_another_is_opened_and_never_more_than_it_has() {
 }
 
 #[test]
+fn one_that_keeps_itself_for_somebody_or_comes_to_its_end_is_given_no_seats() {
+    let with = |change: fn(&mut Server)| {
+        let mut one = candidate("a", "n", 1);
+        change(&mut one.server);
+        index([one])
+    };
+    for mut index in [
+        with(|server| server.sdk_state = Some(SdkState::Reserved)),
+        with(|server| server.reserved_until = Some(at(30))),
+        with(|server| server.sdk_state = Some(SdkState::Shutdown)),
+        with(|server| server.state = ServerState::PostMatch),
+    ] {
+        let misses = Misses { servers: 1, occupied: 1, ..Misses::default() };
+        assert_eq!(ask(&mut index, &seats("r", 1)), Err(misses));
+    }
+    let mut allocated = with(|server| server.sdk_state = Some(SdkState::Allocated));
+    assert_eq!(ask(&mut allocated, &seats("r", 1)), Ok("a".to_owned()));
+}
+
+#[test]
 fn what_could_not_be_written_down_is_free_again() {
     let mut index = index([candidate("a", "n", 0)]);
     let given = index.allocate(&whole("r"), "g", at(60), at(0)).expect("it is free");
