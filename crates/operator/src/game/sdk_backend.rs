@@ -273,7 +273,7 @@ fn apply(
             server.reserved_until = until;
         }
         SdkRequest::SetActivePlayers(players) => {
-            server.takes_in(ServerReport::Players(*players), now)
+            server.takes_in(ServerReport::Players(*players), now);
         }
         SdkRequest::SetState(state) => server.takes_in(ServerReport::State(*state), now),
         SdkRequest::SetHealth(ServerHealth::Failed) => {
