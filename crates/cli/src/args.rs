@@ -423,11 +423,17 @@ pub(crate) struct Extend {
     pub(crate) connection: Connection,
 }
 
-/// Print a link that signs a browser in, once.
+/// Print a link that signs a browser in, once, and open it where there is a browser.
 ///
-/// Whoever opens it is you, for the API and for every instance: give it to nobody.
+/// Whoever opens it is you, for the API and for every instance: give it to nobody. The browser is started
+/// by xdg-open (or open, on macOS) if this is typed at a terminal of a desktop; for a moment, the other
+/// users of this machine can see what a program is started with. --print only prints the link.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Open {
+    /// Open no browser
+    #[arg(long)]
+    pub(crate) print: bool,
+
     /// Where people are served [default: where `sojourn up` on the same data says]
     #[arg(long, value_name = "URL")]
     pub(crate) web: Option<String>,

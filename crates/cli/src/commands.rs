@@ -59,7 +59,7 @@ pub(crate) fn run(matches: &ArgMatches, printer: Printer) -> Result<(), Failure>
         Command::Why(why) => plan::why(why),
         Command::Keep(keep) => request::keep(keep, printer),
         Command::Extend(extend) => request::extend(extend, printer),
-        Command::Open(open) => open::run(open),
+        Command::Open(open) => open::run(open, printer),
         Command::Config(config) => config::config(config),
         Command::Crds(_) => config::crds(),
         Command::Families(asked) => families::run(&asked),

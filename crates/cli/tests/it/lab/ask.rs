@@ -168,6 +168,48 @@ async fn exchange(method: &str, web: &str, path: &str, cookie: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// Before a screen a browser is started, by itself and not by a shell; else, and with `--print`, none is.
+#[tokio::test]
+async fn open_starts_a_browser_for_whoever_sits_before_a_screen() {
+    const PYTHON: &str = "/usr/bin/python3";
+    if !std::path::Path::new(PYTHON).exists() {
+        return crate::skip::whole("there is no python3 to make a terminal");
+    }
+    let stage = Fixture::empty(&["--no-pods"]).await;
+    let web = stage.server.field("web");
+    let folder = Folder::new();
+    let (opener, opened) = (folder.join("xdg-open"), folder.join("opened"));
+    let script =
+        format!("#!/bin/sh\nprintf '%s' \"$1\" > {0}.new\nmv {0}.new {0}\n", opened.display());
+    std::fs::write(&opener, script).expect("written");
+    std::fs::set_permissions(&opener, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("ours");
+    let program = command(&["open"]).get_program().to_owned();
+    let at_terminal = |more: &[&str], display: Option<&str>| {
+        let mut typed = std::process::Command::new(PYTHON);
+        typed.args(["-c", "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"]);
+        typed.arg(&program).args(["open", "--web", &web, "--kubeconfig"]).arg(&stage.kubeconfig);
+        let path = format!("{}:/usr/bin:/bin", folder.path().display());
+        typed.args(more).env("PATH", path).env_remove("WAYLAND_DISPLAY").env_remove("DISPLAY");
+        typed.envs(display.map(|display| ("DISPLAY", display)));
+        let ended = crate::process::Running::start(typed).ended();
+        assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+        let link = ended.stdout.lines().find(|line| line.starts_with(&web)).expect("the link");
+        link.trim().to_owned()
+    };
+    at_terminal(&["--print"], Some(":9"));
+    at_terminal(&[], None);
+    assert!(!opened.exists(), "nobody asked for a browser, or there is no screen");
+    let link = at_terminal(&[], Some(":9"));
+    let waiting = async {
+        while !opened.exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("it is opened");
+    assert_eq!(std::fs::read_to_string(&opened).expect("written"), link);
+}
+
 #[tokio::test]
 async fn open_finds_the_place_by_the_data_that_is_used() {
     let folder = Folder::new();
