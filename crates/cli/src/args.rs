@@ -4,6 +4,7 @@
 mod drain_agent;
 mod game;
 mod game_server;
+mod object;
 mod provider_test;
 mod sdk;
 
@@ -16,6 +17,7 @@ use sojourn_node::shim::protocol::Reachable;
 pub(crate) use self::drain_agent::DrainAgent;
 pub(crate) use self::game::Game;
 pub(crate) use self::game_server::GameServer;
+pub(crate) use self::object::{Apply, Delete, DryRun, Get, ListOutput, Logs, ObjectOutput};
 pub(crate) use self::provider_test::ProviderTest;
 pub(crate) use self::sdk::Sdk;
 
@@ -61,6 +63,10 @@ pub(crate) enum Command {
     Keep(Keep),
     Extend(Extend),
     Open(Open),
+    Apply(Apply),
+    Get(Get),
+    Delete(Delete),
+    Logs(Logs),
     Config(Config),
     Crds(Crds),
     Families(Families),
@@ -324,6 +330,10 @@ pub(crate) struct Connection {
     /// Kubeconfig to use [default: $KUBECONFIG, else that of `sojourn up`, else kubectl's]
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig to use [default: the one that it names]
+    #[arg(long, value_name = "NAME", global = true)]
+    pub(crate) context: Option<String>,
 
     /// Namespace to look in [default: the kubeconfig's]
     #[arg(short, long, value_name = "NAMESPACE", global = true)]

@@ -1,5 +1,7 @@
 //! One module per command, and the verbs of the families (`family_commands`).
 
+pub(crate) mod api_error;
+mod apply;
 mod authorizer;
 mod backup;
 mod client;
@@ -7,14 +9,21 @@ mod code_pages;
 mod config;
 mod connect;
 mod data;
+mod delete;
 mod descriptors;
 mod drain_agent;
+mod exchange;
 mod families;
 mod family;
 mod family_commands;
 mod game_server;
+mod get;
 mod kubeconfig;
+mod kubeconfig_search;
+mod logs;
+mod manifest;
 mod node;
+mod object;
 mod open;
 mod operator;
 mod people;
@@ -24,7 +33,9 @@ mod program;
 mod provider_test;
 mod providers;
 mod request;
+mod resource;
 mod sdk;
+mod server_table;
 mod signals;
 mod submit;
 mod table;
@@ -60,6 +71,10 @@ pub(crate) fn run(matches: &ArgMatches, printer: Printer) -> Result<(), Failure>
         Command::Keep(keep) => request::keep(keep, printer),
         Command::Extend(extend) => request::extend(extend, printer),
         Command::Open(open) => open::run(open, printer),
+        Command::Apply(apply) => apply::run(apply, printer),
+        Command::Get(get) => get::run(get, printer),
+        Command::Delete(delete) => delete::run(delete, printer),
+        Command::Logs(logs) => logs::run(logs),
         Command::Config(config) => config::config(config),
         Command::Crds(_) => config::crds(),
         Command::Families(asked) => families::run(&asked),

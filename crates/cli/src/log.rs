@@ -41,7 +41,8 @@ pub(crate) fn start(printer: Printer) -> Result<(), Failure> {
 /// bytes.
 fn directives(asked: &str) -> String {
     match asked.trim() {
-        "" => "warn".to_owned(),
+        // What the client fails at becomes an error that whoever asked puts into words.
+        "" => "warn,kube_client::client=off".to_owned(),
         level if level.parse::<LevelFilter>().is_ok() => format!("warn,sojourn={level}"),
         directives => directives.to_owned(),
     }
@@ -142,7 +143,7 @@ mod tests {
     #[test]
     fn a_level_means_our_own_crates() {
         for (asked, expected) in [
-            ("", "warn"),
+            ("", "warn,kube_client::client=off"),
             ("debug", "warn,sojourn=debug"),
             ("off", "warn,sojourn=off"),
             ("hyper=trace", "hyper=trace"),

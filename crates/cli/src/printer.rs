@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
+use crate::commands::api_error;
 use crate::exit::Failure;
 
 /// Writes lines for people. Data for programs goes to stdout, never through this.
@@ -53,7 +54,8 @@ impl Printer {
     }
 
     pub(crate) fn failure(self, failure: &Failure) {
-        self.line(format_args!("{} {:#}", self.styled(Style::Red, "error:"), failure.error));
+        let error = api_error::in_one_line(&failure.error);
+        self.line(format_args!("{} {error}", self.styled(Style::Red, "error:")));
         if !failure.advice.is_empty() {
             self.line(&failure.advice);
         }

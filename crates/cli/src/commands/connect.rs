@@ -1,18 +1,17 @@
 //! API access of the commands that people type.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use kube::api::DynamicObject;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::ApiResource;
 use kube::discovery::{Discovery, Scope};
 use kube::{Api, Client, Config};
 use sojourn_api::family::{FAMILIES, Family};
 use tokio::runtime::Runtime;
 
-use super::{client, data};
+use super::kubeconfig_search::SelectedKubeconfig;
+use super::{api_error, client};
 use crate::args::{Connection, Named};
 use crate::exit::{Exit, Failure};
 
@@ -49,22 +48,12 @@ pub(super) fn run<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T
 
 impl ApiContext {
     pub(super) async fn find(connection: &Connection) -> Result<Self, Failure> {
-        let usage =
-            |error| Failure::new(Exit::Usage, error, "Say which one to use: --kubeconfig FILE.");
-        let kubeconfig = match kubeconfig_file(connection) {
-            Some(path) => Kubeconfig::read_from(&path)
-                .with_context(|| format!("cannot read the kubeconfig {}", path.display())),
-            None => Kubeconfig::read().context("cannot find a kubeconfig"),
-        }
-        .map_err(usage)?;
-        let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
-            .await
-            .context("cannot use the kubeconfig")
-            .map_err(usage)?;
+        let selected = SelectedKubeconfig::find(connection)?;
+        let mut config = selected.config(connection.context.as_deref()).await?;
         config.connect_timeout = Some(REQUEST_TIMEOUT);
         config.read_timeout = Some(REQUEST_TIMEOUT);
         let client =
-            client::single_attempt(&config).context("cannot use the kubeconfig").map_err(usage)?;
+            client::single_attempt(&config).map_err(|error| selected.unusable(error.into()))?;
         let namespace =
             connection.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         Ok(Self { client, namespace, config })
@@ -103,18 +92,15 @@ impl ApiContext {
             [kind.resource.plural.as_str(), &singular].contains(&typed)
                 || shortened.as_ref().is_some_and(|names| names.kind == kind.resource.kind)
         };
+        if kinds.is_empty() {
+            return Err(self.no_kinds());
+        }
         kinds.iter().find(means).cloned().ok_or_else(|| {
             let mut known: Vec<_> =
                 kinds.iter().map(|kind| kind.resource.kind.to_ascii_lowercase()).collect();
             known.sort_unstable();
             let error = anyhow!("{} is no kind of Sojourn's that the API serves", named.kind);
-            let advice = if known.is_empty() {
-                "The API serves none: is it the right one, and are the kinds there (sojourn crds)?"
-                    .to_owned()
-            } else {
-                format!("It serves: {}.", known.join(", "))
-            };
-            Failure::new(Exit::Usage, error, advice)
+            Failure::new(Exit::Usage, error, format!("It serves: {}.", known.join(", ")))
         })
     }
 
@@ -157,34 +143,21 @@ impl ApiContext {
 
     /// What to tell people when the API refuses.
     pub(super) fn failed(&self, error: kube::Error, what: &str) -> Failure {
-        let (exit, advice) = match &error {
-            kube::Error::Api(status) if status.is_not_found() => (
-                Exit::Negative,
-                format!("Looked in namespace {}; another one: -n NAMESPACE.", self.namespace),
-            ),
-            kube::Error::Api(status) if status.is_forbidden() => {
-                (Exit::Negative, "Ask whoever runs the platform for the right to do it.".to_owned())
-            }
-            kube::Error::Api(_) => (Exit::Negative, String::new()),
-            _ => (Exit::Unavailable, format!("Is {} up and reachable?", self.config.cluster_url)),
-        };
-        // The whole Status is for programs; its message is for people.
-        let error = match error {
-            kube::Error::Api(status) => anyhow!("{}", status.message),
-            other => anyhow::Error::from(other),
-        };
-        Failure::new(exit, error.context(what.to_owned()), advice)
+        api_error::failure(error, what, &self.config.cluster_url, &self.namespace)
     }
-}
 
-/// The file that was asked for, or that `sojourn up` left; otherwise kubectl's rules hold.
-fn kubeconfig_file(connection: &Connection) -> Option<PathBuf> {
-    if let Some(path) = &connection.kubeconfig {
-        return Some(path.clone());
+    /// A client that waits for as long as it takes for the next of what it is told: for watches and logs.
+    pub(super) fn streaming_client(&self) -> Result<Client, Failure> {
+        let mut config = self.config.clone();
+        config.read_timeout = None;
+        client::single_attempt(&config).map_err(|error| self.failed(error, "cannot make a client"))
     }
-    if std::env::var_os("KUBECONFIG").is_some_and(|value| !value.is_empty()) {
-        return None;
+
+    /// The API is there and knows nothing of ours.
+    pub(super) fn no_kinds(&self) -> Failure {
+        let error = anyhow!("{} serves none of Sojourn's kinds", self.config.cluster_url);
+        let advice = "Install them (sojourn crds | sojourn apply -f -), or use another kubeconfig \
+                      (--kubeconfig FILE).";
+        Failure::unavailable(error, advice)
     }
-    let ours = data::directory(None).ok()?.join("kubeconfig");
-    ours.exists().then_some(ours)
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sojourn_apiserver::folder::SafeFolder;
 
 use super::connect::ApiContext;
-use super::data;
+use super::{api_error, data};
 use crate::args::Connection;
 use crate::exit::{Exit, Failure};
 
@@ -65,17 +65,20 @@ impl PeopleClient {
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = request.send().await.map_err(|error| self.unreachable(error))?;
+        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = answer.status();
-        let bytes = answer.bytes().await.map_err(|error| self.unreachable(error))?;
+        let bytes = answer.bytes().await.map_err(|error| self.unreachable(&error))?;
         let body = serde_json::from_slice(&bytes).unwrap_or_default();
         Ok(Answer { status, body })
     }
 
-    fn unreachable(&self, error: reqwest::Error) -> Failure {
-        let error =
-            anyhow::Error::from(error.without_url()).context(format!("cannot ask {}", self.web));
-        Failure::unavailable(error, "Is it up? Another place: --web URL.")
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let (words, _) = api_error::no_answer(error, &self.web);
+        let error = anyhow!(words).context("cannot ask where people are served");
+        Failure::unavailable(
+            error,
+            "Start it, such as with `sojourn up`, or say where it is: --web URL.",
+        )
     }
 }
 

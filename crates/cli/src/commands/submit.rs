@@ -54,7 +54,12 @@ pub(super) fn run(args: Submit, printer: Printer) -> Result<(), Failure> {
 }
 
 fn print_progress(printer: Printer, progress: Progress) {
-    printer.line(format_args!("{progress:?}"));
+    match progress {
+        Progress::Measured { bytes } => {
+            printer.line(format_args!("The archive will have {bytes} bytes."));
+        }
+        Progress::Sent { bytes } => printer.line(format_args!("Sent {bytes} bytes.")),
+    }
 }
 
 pub(super) fn track(args: SshTracker, printer: Printer) -> Result<(), Failure> {

@@ -9,24 +9,36 @@ use crate::exit::{Exit, Failure};
 
 /// Writes to stdout; a reader that went away is no failure.
 pub(super) fn write(text: &str) {
+    drop(try_write(text.as_bytes()));
+}
+
+/// The same, for what goes on until nobody reads it any more.
+pub(super) fn try_write(bytes: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
+    out.write_all(bytes).and_then(|()| out.flush())
 }
 
 pub(super) fn json(value: &Value) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(value)
-        .context("cannot write JSON")
-        .map_err(|error| Failure::new(Exit::Bug, error, ""))?;
-    write(&format!("{text}\n"));
+    write(&json_text(value)?);
     Ok(())
 }
 
 pub(super) fn yaml(value: &Value) -> Result<(), Failure> {
-    let text = serde_saphyr::to_string(value)
-        .context("cannot write YAML")
-        .map_err(|error| Failure::new(Exit::Bug, error, ""))?;
-    write(&text);
+    write(&yaml_text(value)?);
     Ok(())
+}
+
+pub(super) fn json_text(value: &Value) -> Result<String, Failure> {
+    let text = serde_json::to_string_pretty(value)
+        .context("cannot write JSON")
+        .map_err(|error| Failure::new(Exit::Bug, error, ""))?;
+    Ok(text + "\n")
+}
+
+pub(super) fn yaml_text(value: &Value) -> Result<String, Failure> {
+    serde_saphyr::to_string(value)
+        .context("cannot write YAML")
+        .map_err(|error| Failure::new(Exit::Bug, error, ""))
 }
 
 /// Columns as wide as their widest cell, three spaces apart, the last one open.

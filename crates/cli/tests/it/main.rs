@@ -18,10 +18,12 @@ mod forged;
 mod group;
 mod lab;
 mod metrics;
+mod object;
 mod operator;
 mod process;
 mod provider;
 mod refusal;
 #[path = "../../../../xtask/skip.rs"]
 mod skip;
+mod trouble;
 mod up;

@@ -111,6 +111,14 @@ impl Running {
         found.unwrap_or_else(|| panic!("no `{text}` in:\n{}", self.stderr.text()))
     }
 
+    /// The same of stdout.
+    pub(crate) fn stdout_line(&self, text: &str) -> String {
+        let found = self
+            .stdout
+            .wait_until(|lines, _| lines.iter().find(|line| line.contains(text)).cloned());
+        found.unwrap_or_else(|| panic!("no `{text}` in:\n{}", self.stdout.text()))
+    }
+
     /// What `sojourn up` wrote after a label, such as `kubeconfig`.
     pub(crate) fn field(&self, label: &str) -> String {
         let line = self.stderr_line(&format!("  {label} "));

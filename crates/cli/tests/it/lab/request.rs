@@ -99,8 +99,8 @@ async fn invalid_requests_are_refused_before_anything_is_written() {
 async fn nobody_answers_where_no_controllers_run() {
     let stage = Fixture::empty(&["--no-pods", "--no-controllers"]).await;
     let (code, told) = stage.refuses(&["keep", "instance/one"]).await;
-    assert_eq!(code, 2, "{told}");
-    assert!(told.contains("are the kinds there (sojourn crds)?"), "{told}");
+    assert_eq!(code, 3, "{told}");
+    assert!(told.contains("Install them (sojourn crds | sojourn apply -f -)"), "{told}");
 }
 
 #[tokio::test]
