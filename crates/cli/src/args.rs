@@ -351,21 +351,21 @@ pub(crate) enum Output {
 
 /// Say what will happen by itself, when, and why.
 ///
-/// The next thing for each object, the soonest first. It is a forecast: it may move until its owner
-/// has been told.
+/// The next thing for each object, the soonest first, and until when something is kept. It is a forecast:
+/// it may move until its owner has been told. A table leaves columns out that the terminal has no room for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Plan {
     /// One object, such as instance/alice [default: everything]
     #[arg(value_name = "KIND/NAME")]
     pub(crate) object: Option<Named>,
 
-    /// Look in every namespace
+    /// Look in every namespace that you may read [default, unless there is -n]
     #[arg(short = 'A', long)]
     pub(crate) all_namespaces: bool,
 
     /// How to write it
     #[arg(short, long, default_value = "table")]
-    pub(crate) output: Output,
+    pub(crate) output: ListOutput,
 
     #[command(flatten)]
     pub(crate) connection: Connection,

@@ -66,7 +66,7 @@ pub(crate) fn run(matches: &ArgMatches, printer: Printer) -> Result<(), Failure>
         Command::Up(up) => up::run(up, printer),
         Command::Operator(operator) => operator::run(operator, printer),
         Command::Node(node) => node::run(node, printer),
-        Command::Plan(plan) => plan::plan(plan),
+        Command::Plan(plan) => plan::plan(plan, printer),
         Command::Why(why) => plan::why(why),
         Command::Keep(keep) => request::keep(keep, printer),
         Command::Extend(extend) => request::extend(extend, printer),

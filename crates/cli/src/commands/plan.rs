@@ -2,6 +2,7 @@
 //! people.
 
 mod explain;
+mod view;
 
 use anyhow::anyhow;
 use jiff::Timestamp;
@@ -12,48 +13,77 @@ use serde_json::{Value, json};
 use sojourn_core::term::words;
 
 use self::explain::explain;
-use super::connect::{self, ApiContext, PAGE_SIZE};
+use self::view::View;
+use super::connect::{self, ApiContext};
 use super::family_commands::{NamedObject, UpcomingAction, family_of};
 use super::table;
-use crate::args::{Named, Output, Plan, Why};
+use crate::args::{ListOutput, Named, Output, Plan, Why};
 use crate::exit::{Exit, Failure};
+use crate::printer::Printer;
 
 /// So many Events are shown.
 const MAX_SHOWN_EVENTS: usize = 8;
+/// What is left out where there is no room, the least first: how far away a time is tells when it is, and
+/// why something comes is told by `sojourn why`.
+const LEAST_COLUMNS: [&[&str]; 4] =
+    [&["AT"], &["WHY"], &["AT", "WHY"], &["AT", "WHY", "NAMESPACE"]];
+/// What is done to an object when nobody keeps it any more.
+const KEEP_ENDS: &str = "KeepEnds";
 
-pub(super) fn plan(plan: Plan) -> Result<(), Failure> {
+pub(super) fn plan(plan: Plan, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
         let api_context = ApiContext::find(&plan.connection).await?;
+        let now = Timestamp::now();
         let mut upcoming = Vec::new();
         match &plan.object {
             Some(named) => {
                 let (_, object) = api_context.get(named).await?;
-                upcoming = one(&api_context, &object, named).await;
+                upcoming.extend(keep_end(&object, &named.to_string(), now));
+                upcoming.extend(one(&api_context, &object, named).await);
             }
             None => {
-                for kind in api_context.kinds().await?.into_iter().filter(|kind| kind.looked_after)
-                {
-                    let api = api_context.api(&kind, plan.all_namespaces);
+                let kinds = api_context.kinds().await?;
+                if kinds.is_empty() {
+                    return Err(api_context.no_kinds());
+                }
+                let asked = plan.connection.namespace.as_deref().filter(|_| !plan.all_namespaces);
+                let mut view = View::new(&api_context, asked);
+                for kind in kinds.iter().filter(|kind| kind.looked_after) {
                     let singular = kind.resource.kind.to_ascii_lowercase();
-                    next_of_each(&api_context, &api, |object| {
+                    let visit = |object: &DynamicObject| {
                         let family = family_of(object);
+                        let named = format!("{singular}/{}", object.name_any());
+                        upcoming.extend(keep_end(object, &named, now));
                         if !family.is_shown_by_another(object) {
-                            let named = format!("{singular}/{}", object.name_any());
                             upcoming.extend(family.open(object));
                             upcoming.extend(family.next(object, &named));
                         }
-                    })
-                    .await?;
+                    };
+                    view.visit(kind, visit).await?;
                 }
+                view.tell(printer)?;
             }
         }
         // What has no time yet comes last.
         upcoming.sort_by_key(|one| (one.at.is_none(), one.at));
-        show(&upcoming, plan.output, plan.all_namespaces)?;
-        if upcoming.is_empty() && plan.output == Output::Table {
+        let namespaces = plan.all_namespaces || plan.connection.namespace.is_none();
+        show(&upcoming, plan.output, namespaces && plan.object.is_none(), printer)?;
+        if upcoming.is_empty() && matches!(plan.output, ListOutput::Table | ListOutput::Wide) {
             table::write("Nothing will happen by itself.\n");
         }
         Ok(())
+    })
+}
+
+/// When an object is kept no longer, if it is kept.
+fn keep_end(object: &DynamicObject, named: &str, now: Timestamp) -> Option<UpcomingAction> {
+    let until: Timestamp = object.data.pointer("/status/keep/until")?.as_str()?.parse().ok()?;
+    (until > now).then(|| UpcomingAction {
+        at: Some(until),
+        action: KEEP_ENDS.to_owned(),
+        object: named.to_owned(),
+        namespace: object.namespace().unwrap_or_default(),
+        why: "somebody asked to keep it until then".to_owned(),
     })
 }
 
@@ -71,24 +101,12 @@ async fn one(
     }
 }
 
-async fn next_of_each(
-    api_context: &ApiContext,
-    api: &Api<DynamicObject>,
-    mut visit: impl FnMut(&DynamicObject),
+fn show(
+    upcoming: &[UpcomingAction],
+    output: ListOutput,
+    namespaces: bool,
+    printer: Printer,
 ) -> Result<(), Failure> {
-    let mut params = ListParams::default().limit(PAGE_SIZE);
-    loop {
-        let page =
-            api.list(&params).await.map_err(|error| api_context.failed(error, "cannot list"))?;
-        page.items.iter().for_each(&mut visit);
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => params = params.continue_token(&token),
-            None => return Ok(()),
-        }
-    }
-}
-
-fn show(upcoming: &[UpcomingAction], output: Output, namespaces: bool) -> Result<(), Failure> {
     let value = || {
         let one = |c: &UpcomingAction| {
             json!({
@@ -99,14 +117,14 @@ fn show(upcoming: &[UpcomingAction], output: Output, namespaces: bool) -> Result
         Value::Array(upcoming.iter().map(one).collect())
     };
     match output {
-        Output::Json => return table::json(&value()),
-        Output::Yaml => return table::yaml(&value()),
-        Output::Name => {
+        ListOutput::Json => return table::json(&value()),
+        ListOutput::Yaml => return table::yaml(&value()),
+        ListOutput::Name => {
             upcoming.iter().for_each(|one| table::write(&format!("{}\n", one.object)));
             return Ok(());
         }
-        Output::Table if upcoming.is_empty() => return Ok(()),
-        Output::Table => {}
+        ListOutput::Table | ListOutput::Wide if upcoming.is_empty() => return Ok(()),
+        ListOutput::Table | ListOutput::Wide => {}
     }
     let now = Timestamp::now();
     let row = |one: &UpcomingAction| {
@@ -121,12 +139,24 @@ fn show(upcoming: &[UpcomingAction], output: Output, namespaces: bool) -> Result
         row.extend([one.object.clone(), one.why.clone()]);
         row
     };
-    let head: &[&str] = if namespaces {
+    let head: &[&'static str] = if namespaces {
         &["AT", "IN", "ACTION", "NAMESPACE", "OBJECT", "WHY"]
     } else {
         &["AT", "IN", "ACTION", "OBJECT", "WHY"]
     };
-    table::table(head, &upcoming.iter().map(row).collect::<Vec<_>>());
+    let rows: Vec<_> = upcoming.iter().map(row).collect();
+    let out = match output {
+        ListOutput::Wide => &[][..],
+        _ => table::left_out(head, &rows, &LEAST_COLUMNS, table::room()),
+    };
+    let (head, rows) = table::without(head, rows, out);
+    table::table(&head, &rows);
+    if !out.is_empty() {
+        printer.line(format_args!(
+            "Without {}, for want of room; all of it: -o wide.",
+            out.join(", ")
+        ));
+    }
     Ok(())
 }
 

@@ -116,7 +116,9 @@ async fn a_kubeconfig_that_cannot_be_used_is_named_with_what_is_wrong() {
 #[tokio::test]
 async fn an_api_without_our_kinds_is_told_from_one_without_objects() {
     let stage = Fixture::empty(&["--no-pods", "--no-controllers"]).await;
-    for args in [&["why", "instance/one"][..], &["keep", "instance/one"]] {
+    for args in
+        [&["plan"][..], &["plan", "-A"], &["why", "instance/one"], &["keep", "instance/one"]]
+    {
         let ended = stage.types(args).await;
         told(
             args,
@@ -182,4 +184,18 @@ async fn whoever_may_not_is_told_so_and_shown_what_they_may() {
     ] {
         told(args, &eve(args), 1, &["forbidden", "Ask whoever runs the platform"]);
     }
+    told(&["plan"], &eve(&["plan"]), 1, &["you may list nothing of Sojourn's", "-n NAMESPACE"]);
+
+    let rules = json!([{
+        "apiGroups": ["lab.sojourn.dev"], "resources": ["instances"], "verbs": ["get", "list"],
+    }]);
+    let folder = Folder::new();
+    let allowed = person(&stage, &folder, &rules).await;
+    let ended = sojourn(&["plan", "-o", "name", "--kubeconfig", &allowed]);
+    assert_eq!((ended.code, ended.stdout.as_str()), (Some(0), "instance/one"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("Looked in namespace default alone: you may not list everything."),
+        "{}",
+        ended.stderr
+    );
 }

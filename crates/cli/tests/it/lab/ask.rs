@@ -13,18 +13,21 @@ async fn plan_says_what_comes_when_and_why_in_every_form() {
     let stage = Fixture::with_instance().await;
     let status = stage.until(|status| status["next"]["at"].is_string()).await;
     let (at, why) = (&status["next"]["at"], &status["next"]["why"]);
-    let table = stage.prints(&["plan"]).await;
+    let head = |table: &str| -> Vec<String> {
+        let head = table.lines().next().unwrap_or_default();
+        head.split_whitespace().map(str::to_owned).collect()
+    };
+    let table = stage.prints(&["plan", "-o", "wide"]).await;
+    assert_eq!(head(&table), ["AT", "IN", "ACTION", "NAMESPACE", "OBJECT", "WHY"]);
     let lines: Vec<&str> = table.lines().collect();
-    assert_eq!(
-        lines[0].split_whitespace().collect::<Vec<_>>(),
-        ["AT", "IN", "ACTION", "OBJECT", "WHY"]
-    );
     assert_eq!(lines.len(), 2, "{table}");
-    for part in [at, why, &json!("Warn"), &json!("instance/one")] {
+    for part in [at, why, &json!("Warn"), &json!("instance/one"), &json!("default")] {
         assert!(lines[1].contains(part.as_str().expect("a text")), "{part} in {table}");
     }
-    let everywhere = stage.prints(&["plan", "-A"]).await;
-    assert!(everywhere.contains("NAMESPACE") && everywhere.contains("default"), "{everywhere}");
+    let everywhere = stage.prints(&["plan", "-A", "-o", "wide"]).await;
+    assert_eq!(head(&everywhere), head(&table), "everywhere is where it looks by itself");
+    let here = stage.prints(&["plan", "-n", "default", "-o", "wide"]).await;
+    assert_eq!(head(&here), ["AT", "IN", "ACTION", "OBJECT", "WHY"]);
     assert_eq!(stage.prints(&["plan", "-o", "name"]).await, "instance/one");
 
     let expected = json!([{
@@ -40,6 +43,44 @@ async fn plan_says_what_comes_when_and_why_in_every_form() {
     assert!(ahead.iter().map(|step| step["at"].as_str()).is_sorted(), "{ahead:?}");
     let nothing = stage.prints(&["plan", "-n", "kube-system"]).await;
     assert_eq!(nothing, "Nothing will happen by itself.");
+}
+
+#[tokio::test]
+async fn plan_fits_the_terminal_and_says_what_it_left_out() {
+    let stage = Fixture::with_instance().await;
+    let fits = |columns: Option<&str>| {
+        let mut typed = command(&["plan", "--kubeconfig"]);
+        typed.arg(&stage.kubeconfig).env_remove("COLUMNS");
+        typed.envs(columns.map(|columns| ("COLUMNS", columns)));
+        let ended = crate::process::Running::start(typed).ended();
+        let width = columns.map_or(80, |columns| columns.parse().expect("a number"));
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        for line in ended.stdout.lines() {
+            assert!(line.chars().count() <= width, "{width}: {}", ended.stdout);
+        }
+        assert!(ended.stdout.contains("Warn") && ended.stdout.contains("instance/one"));
+        (ended.stdout, ended.stderr)
+    };
+    fits(None);
+    let (wide, nothing) = fits(Some("200"));
+    assert!(wide.contains("AT") && wide.contains("WHY") && nothing.is_empty(), "{wide}{nothing}");
+    let (narrow, left_out) = fits(Some("50"));
+    assert!(!narrow.contains("WHY") && left_out.contains("-o wide"), "{narrow}{left_out}");
+}
+
+#[tokio::test]
+async fn plan_says_until_when_something_is_kept() {
+    let stage = Fixture::with_instance().await;
+    stage.prints(&["keep", "instance/one", "--for", "2h"]).await;
+    let status = stage.until(|status| status["keep"]["until"].is_string()).await;
+    let expected = json!({
+        "at": status["keep"]["until"], "action": "KeepEnds", "object": "instance/one",
+        "namespace": "default", "why": "somebody asked to keep it until then",
+    });
+    for args in [&["plan", "-o", "json"][..], &["plan", "instance/one", "-o", "json"]] {
+        let read: Value = serde_json::from_str(&stage.prints(args).await).expect("JSON");
+        assert_eq!(read[0], expected, "{args:?}: {read}");
+    }
 }
 
 #[tokio::test]
@@ -72,7 +113,7 @@ async fn what_is_not_there_is_an_answer_and_what_cannot_be_is_none() {
         (&["plan", "pod/one"], 2, "pod is no kind of Sojourn's"),
         (&["why", "one"], 2, "write KIND/NAME, such as instance/alice"),
         (&["why", "instance/a/b"], 2, "write KIND/NAME, such as instance/alice"),
-        (&["plan", "-o", "wide"], 2, "possible values: table, json, yaml, name"),
+        (&["plan", "-o", "tall"], 2, "possible values: table, wide, json, yaml, name"),
     ] {
         let (ended, told) = stage.refuses(args).await;
         assert_eq!(ended, code, "{args:?}: {told}");
