@@ -4,6 +4,7 @@
 //! `cargo xtask bench group`: the group family, from a timer to 100,000 machines.
 //! `cargo xtask bench access`: the access family, reviews over HTTPS and what sessions cost.
 //! `cargo xtask bench game`: the game family, matchmakers and what 10,000 servers cost.
+//! `cargo xtask bench cluster`: the cluster family, 1,000 clusters toggled at once and 10,000 at rest.
 
 use std::path::Path;
 use std::process::Command;
@@ -28,7 +29,7 @@ struct Options {
 }
 
 /// Those that `sojourn-cli` has, all in one program.
-const BENCHMARKS: [&str; 6] = [ENGINE, "node", "lab", "group", "access", "game"];
+const BENCHMARKS: [&str; 7] = [ENGINE, "node", "lab", "group", "access", "game", "cluster"];
 
 /// The only one with something to compare with.
 const ENGINE: &str = "engine";

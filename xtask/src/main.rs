@@ -59,6 +59,7 @@ usage: cargo xtask TASK
   bench group [--quick]    measures the group family: lateness, a roll, 100,000 machines
   bench access [--quick]   measures the access family: reviews over HTTPS, 10,000 sessions
   bench game [--quick]     measures the game family: matchmakers, 10,000 servers
+  bench cluster [--quick]  measures the cluster family: toggled at once, 10,000 at rest
 ";
 
 fn main() -> ExitCode {

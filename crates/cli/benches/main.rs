@@ -10,6 +10,7 @@
 
 mod access;
 mod allocator;
+mod cluster;
 mod command;
 mod document;
 mod engine;
@@ -24,6 +25,7 @@ mod processor;
 mod report;
 mod scratch;
 mod up;
+mod virtual_time;
 
 use anyhow::{Result, bail};
 
@@ -34,13 +36,14 @@ static ALLOCATOR: CountingJemalloc = CountingJemalloc;
 
 type Benchmark = fn(&[String]) -> Result<()>;
 
-const BENCHMARKS: [(&str, Benchmark); 6] = [
+const BENCHMARKS: [(&str, Benchmark); 7] = [
     (engine::NAME, engine::main),
     (node::NAME, node::main),
     (lab::NAME, lab::main),
     (group::NAME, group::main),
     (access::NAME, access::main),
     (game::NAME, game::main),
+    (cluster::NAME, cluster::main),
 ];
 
 fn main() -> Result<()> {

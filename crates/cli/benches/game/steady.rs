@@ -1,7 +1,6 @@
 //! Clients that ask for one server a second each: by the clock, and in virtual time.
 
-use anyhow::{Result, anyhow, ensure};
-use tokio::runtime::Builder;
+use anyhow::{Result, ensure};
 use tokio::time::Instant;
 
 use super::crowd::note_twice;
@@ -13,6 +12,7 @@ use crate::command::print_line;
 use crate::number::count;
 use crate::report::{Goal, Report, Unit};
 use crate::up::Home;
+use crate::virtual_time::in_virtual_time as run_in_virtual_time;
 
 const STEADY: &str = "one a second each";
 /// How many times as long a slow one may take as a slow write.
@@ -50,16 +50,9 @@ pub(crate) async fn by_the_clock(harness: Harness, plan: &Plan, report: &mut Rep
 pub(crate) async fn in_virtual_time(home: &Home, plan: &Plan, report: &mut Report) -> Result<()> {
     Harness::prepare(home).await?;
     let (home, planned) = (home.clone(), plan.clone());
-    let (started, running) = (
-        Instant::now(),
-        std::thread::spawn(move || {
-            let mut runtime = Builder::new_current_thread();
-            let runtime = runtime.enable_all().start_paused(true).build()?;
-            runtime.block_on(virtually(&home, &planned))
-        }),
-    );
-    let joined = tokio::task::spawn_blocking(|| running.join()).await?;
-    let answered = joined.map_err(|_| anyhow!("the thread of virtual time panicked"))??;
+    let started = Instant::now();
+    let measuring = move || async move { virtually(&home, &planned).await };
+    let answered = run_in_virtual_time(measuring).await?;
     let (clients, seconds) = (plan.steady_clients, plan.virtual_steady.as_secs());
     let who = format!("{clients} clients, {seconds} virtual s, {} servers", plan.resting);
     note_answered(report, &who, clients, seconds, &answered)?;
