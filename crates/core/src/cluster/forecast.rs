@@ -48,6 +48,8 @@ struct Future {
     now: Timestamp,
     machines: Vec<ObservedMachine>,
     deliveries: Vec<DeliveryOutcome>,
+    /// Why what comes next does. It is still known when that is written, and nothing comes any more.
+    why: Option<Reason>,
 }
 
 impl Future {
@@ -75,6 +77,7 @@ impl Future {
             machines.push(stand_in());
         }
         Self {
+            why: state.upcoming.as_ref().map(|next| next.why.clone()),
             state,
             intent: Intent { observe: false, ..intent.clone() },
             sync,
@@ -101,13 +104,14 @@ impl Future {
         };
         let decision = decide(self.state.clone(), &seen, &self.intent, settings, self.now);
         let before = std::mem::replace(&mut self.state, decision.next);
+        self.why = self.state.upcoming.as_ref().map(|next| next.why.clone()).or(self.why.take());
         let acted = !decision.effects.is_empty();
         for effect in decision.effects {
             let action = self.apply(effect);
             let why = |action| match action {
                 Action::Announce => Reason::AnnouncementDue,
                 Action::Hibernate | Action::Resume | Action::Retry | Action::RollBack => {
-                    self.why_written(&before)
+                    self.why_written()
                 }
             };
             upcoming.extend(action.map(|action| UpcomingAction {
@@ -148,10 +152,9 @@ impl Future {
         true
     }
 
-    /// Why a power state is written: what was on record as coming.
-    fn why_written(&self, before: &ClusterState) -> Reason {
-        let why = before.upcoming.as_ref().map(|upcoming| upcoming.why.clone());
-        why.unwrap_or(Reason::Settled { at: self.intent.wanted })
+    /// Why a power state is written: what was foreseen last, before it was written down that it is to be.
+    fn why_written(&self) -> Reason {
+        self.why.clone().unwrap_or(Reason::Settled { at: self.intent.wanted })
     }
 
     /// Lets an effect come true, and says what it is to the owner.

@@ -55,6 +55,35 @@ fn a_timer_is_foreseen_while_somebody_else_s_move_is_reported() {
 }
 
 #[test]
+fn what_is_foreseen_comes_for_the_reason_that_the_status_gives() {
+    let mut cluster = TestCluster::running_with(|cluster| {
+        cluster.intent.schedules = vec![schedule(Some("0 20 * * *"), Some("0 8 * * *"))];
+    });
+    cluster.settle();
+    let TestCluster { state, sync, intent, settings, now, .. } = &cluster;
+    let upcoming = forecast(state.clone(), *sync, intent, settings, *now, 3);
+    let why: Vec<_> = upcoming.iter().map(|next| next.why.clone()).collect();
+    let scheduled = |hours: i32, to| Reason::ScheduledFor { at: at(HOUR * hours), to };
+    assert_eq!(
+        why,
+        [
+            scheduled(20, Wanted::Hibernating),
+            scheduled(32, Wanted::Running),
+            scheduled(44, Wanted::Hibernating),
+        ]
+    );
+    assert_eq!(cluster.state.upcoming.clone().unwrap().why, why[0]);
+
+    let mut cluster = TestCluster::running();
+    cluster.edit(|intent| intent.hibernate_after = Some(HOUR * 8));
+    cluster.settle();
+    let TestCluster { state, sync, intent, settings, now, .. } = &cluster;
+    let upcoming = forecast(state.clone(), *sync, intent, settings, *now, 1);
+    let since = cluster.state.running_since.unwrap();
+    assert_eq!(upcoming[0].why, Reason::RanFor { span: HOUR * 8, since });
+}
+
+#[test]
 fn the_first_thing_foreseen_is_what_the_status_says() {
     for has_contacts in [false, true] {
         let mut cluster = TestCluster::running();
