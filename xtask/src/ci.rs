@@ -329,6 +329,7 @@ impl StepContext<'_> {
             &["--test", test_programs::GROUP],
             &["--test", test_programs::ACCESS],
             &["--test", test_programs::GAME],
+            &["--test", test_programs::CLUSTER],
             &["--test", "browser"],
             &["--features", toy::FEATURES, "--lib", "--bins", "--test", toy::WORLD],
         ] {

@@ -40,6 +40,7 @@ usage: cargo xtask TASK
   group [FILTER]           groups of machines end to end, on both engines
   access [FILTER]          emergency permissions end to end, on both engines
   game [FILTER]            game servers end to end, also with Agones' own clients; `ci` does not run it
+  cluster [FILTER]         clusters that sleep and wake, end to end; `ci` does not run it
   toy                      what adding a family costs: counts it on the smallest one, and tests that
   browser [FILTER]         the pages that people see, in a real Chromium
   sim [SEEDS [DAYS]]       months of people and faults on a virtual clock: 200 seeds, 30 days
@@ -101,6 +102,9 @@ fn perform(task: &str, rest: &[String]) -> Option<Result<()>> {
         }
         ("game", rest) => {
             kube_env::ensure().and_then(|assets| test_programs::test_game(&root, &assets, rest))
+        }
+        ("cluster", rest) => {
+            kube_env::ensure().and_then(|assets| test_programs::test_cluster(&root, &assets, rest))
         }
         ("toy", []) => kube_env::ensure().and_then(|assets| toy::run(&root, &assets)),
         ("browser", rest) => browser::test(&root, rest),

@@ -21,6 +21,8 @@ pub(crate) const GROUP: &str = "group-world";
 pub(crate) const ACCESS: &str = "access-world";
 /// The target of the tests of game servers. They need the same, and Agones' clients.
 pub(crate) const GAME: &str = "game-world";
+/// The target of the tests of clusters. They need the same as those of groups.
+pub(crate) const CLUSTER: &str = "cluster-world";
 /// So many scenarios play side by side, however few cores there are: mostly they wait for time to
 /// pass.
 const TEST_THREADS: &str = "6";
@@ -63,6 +65,11 @@ pub(crate) fn test_access(root: &Path, assets: &Path, filter: &[String]) -> Resu
 pub(crate) fn test_game(root: &Path, assets: &Path, filter: &[String]) -> Result<()> {
     game_clients::ensure(root).context("the tests of game servers need Agones' clients")?;
     run(with_kube(&mut suite(root, GAME), assets).args(filter))
+}
+
+/// Runs the end-to-end tests of clusters, or those with the filter in their name.
+pub(crate) fn test_cluster(root: &Path, assets: &Path, filter: &[String]) -> Result<()> {
+    run(with_kube(&mut suite(root, CLUSTER), assets).args(filter))
 }
 
 fn suite(root: &Path, target: &str) -> Command {

@@ -172,7 +172,7 @@ impl Drop for Fixture {
             let mut kubectl = Command::new(assets.join("kubectl"));
             kubectl.args([
                 "get",
-                "pods,jobs,persistentvolumeclaims,instancegroups,machines,dgsc,dgs,events",
+                "pods,jobs,persistentvolumeclaims,instancegroups,machines,dgsc,dgs,cd,events",
             ]);
             kubectl.args(["--all-namespaces", "--request-timeout=5s", "--kubeconfig"]);
             let found = kubectl.arg(&self.kubeconfig).output().expect("kubectl starts");

@@ -11,7 +11,7 @@ use crate::wait::{eventually, within};
 const FIELD_MANAGER: &str = "lab-tests";
 
 /// How an API server calls what the tests touch: kind, group, version, plural.
-const KINDS: [(&str, &str, &str, &str); 23] = [
+const KINDS: [(&str, &str, &str, &str); 24] = [
     ("Instance", "lab.sojourn.dev", "v1alpha1", "instances"),
     ("Template", "lab.sojourn.dev", "v1alpha1", "templates"),
     ("Tenant", "lab.sojourn.dev", "v1alpha1", "tenants"),
@@ -26,6 +26,7 @@ const KINDS: [(&str, &str, &str, &str); 23] = [
         "dedicatedgameservercollections",
     ),
     ("DedicatedGameServer", "game.sojourn.dev", "v1alpha1", "dedicatedgameservers"),
+    ("ClusterDeployment", "cluster.sojourn.dev", "v1alpha1", "clusterdeployments"),
     ("Namespace", "", "v1", "namespaces"),
     ("ConfigMap", "", "v1", "configmaps"),
     ("Secret", "", "v1", "secrets"),
