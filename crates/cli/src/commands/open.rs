@@ -1,6 +1,7 @@
 //! `sojourn open`: a link that signs a browser in, and the browser where there is one.
 
 use std::io::IsTerminal as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
 use anyhow::anyhow;
@@ -59,10 +60,12 @@ impl Desktop {
     }
 }
 
-/// Starts the opener and leaves it: some go on for as long as the browser does.
+/// Starts the opener and leaves it: some go on for as long as the browser does. In a process group of its own, so that
+/// neither Ctrl-C nor the end of the terminal ends the browser.
 fn start(opener: &str, url: &str, printer: Printer) {
     let mut command = Command::new(opener);
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.process_group(0);
     match command.spawn() {
         Ok(_) => printer.line("It is opened in your browser."),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
