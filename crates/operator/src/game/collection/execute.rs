@@ -19,7 +19,7 @@ use sojourn_api::game::server::DedicatedGameServerSpec;
 use sojourn_api::game::{DedicatedGameServer, DedicatedGameServerCollection};
 use sojourn_api::name::shared;
 use sojourn_core::game::collection::{CollectionEffect, MarkReason};
-use sojourn_core::game::naming::server_name;
+use sojourn_core::game::naming::unused_server_name;
 use sojourn_core::key::Key;
 use sojourn_core::moment::{Utc, ceil_second, saturating_add};
 use sojourn_core::term::Term;
@@ -120,9 +120,13 @@ impl Collections {
         };
         let (uid, version) = (collection.uid(), collection.resource_version());
         let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
-        let serial = self.0.serial.fetch_add(1, Ordering::Relaxed);
-        let name = server_name(&snapshot.key.name, &uid, &version, serial);
-        let key = Key::new(snapshot.key.namespace.clone(), name.as_str());
+        let key = |name: &str| Key::new(snapshot.key.namespace.clone(), name);
+        let name = unused_server_name(
+            (&snapshot.key.name, &uid, &version),
+            || self.0.serial.fetch_add(1, Ordering::Relaxed),
+            |name| self.0.caches.server(&key(name)).is_some(),
+        );
+        let key = key(&name);
         let spec = &collection.spec;
         let ports = all_ports(&spec.ports, &spec.ports_to_expose);
         let (nodes, config) = (self.0.caches.node_names(), self.0.config.current());
