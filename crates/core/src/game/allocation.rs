@@ -32,6 +32,7 @@ pub struct Candidate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     Marked,
+    /// It cannot be played on, or nobody knows where it is.
     NotReady,
     /// It is made from an old template, and takes nobody new.
     OldTemplate,
@@ -49,7 +50,7 @@ impl Candidate {
     fn lasting_obstacle(&self) -> Option<Obstacle> {
         match () {
             () if self.server.marked_for_deletion => Some(Obstacle::Marked),
-            () if !self.server.is_available() => Some(Obstacle::NotReady),
+            () if !self.server.is_grantable() => Some(Obstacle::NotReady),
             () if !self.takes_grants => Some(Obstacle::OldTemplate),
             () => None,
         }
@@ -398,13 +399,13 @@ fn is_whole(candidate: &Candidate, now: Timestamp) -> bool {
     let server = &candidate.server;
     let idle = server.state == ServerState::Idle
         && matches!(server.sdk_state, None | Some(SdkState::Ready));
-    candidate.takes_grants && server.is_available() && idle && server.is_empty(now)
+    candidate.takes_grants && server.is_grantable() && idle && server.is_empty(now)
 }
 
 /// How many seats can be given; none at all if it takes nobody.
 fn free_seats(candidate: &Candidate, now: Timestamp) -> Option<u32> {
     let server = &candidate.server;
-    if !candidate.takes_grants || !server.is_available() {
+    if !candidate.takes_grants || !server.is_grantable() {
         return None;
     }
     Some(server.grantable_seats(candidate.max_players, now)).filter(|free| *free > 0)

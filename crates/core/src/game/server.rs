@@ -119,6 +119,15 @@ impl Server {
             && !self.marked_for_deletion
     }
 
+    /// Whether it can be given at all: whoever is given it is told where it is.
+    pub fn is_grantable(&self) -> bool {
+        self.is_available() && self.has_address()
+    }
+
+    pub fn has_address(&self) -> bool {
+        self.address.as_deref().is_some_and(|address| !address.is_empty())
+    }
+
     /// Whether nobody is on it, and nobody was promised a place.
     pub fn is_empty(&self, now: Timestamp) -> bool {
         let reserved = self.reserved_until.is_some_and(|until| now < until)

@@ -13,6 +13,7 @@ pub(super) fn ready_server(name: &str, node: &str, players: u32) -> Server {
         health: ServerHealth::Healthy,
         pod_state: PodState::Running,
         node: Some(node.to_owned()),
+        address: Some("192.0.2.7".to_owned()),
         active_players: Some(players),
         revision: REVISION.to_owned(),
         ..Server::default()

@@ -279,7 +279,7 @@ impl Allocator {
                 None => server.is_empty(now),
                 Some(wanted) => server.grantable_seats(seats, now) >= wanted,
             };
-            if !server.is_available() || !fits || status.grants.len() >= MAX_GRANTS {
+            if !server.is_grantable() || !fits || status.grants.len() >= MAX_GRANTS {
                 return Err(());
             }
             status.grants.push(GrantStatus {

@@ -61,12 +61,26 @@ pub(super) fn of_server(
             "It failed and left its collection. Until then it is kept for somebody to look at";
         all.push(warning("Quarantined", format!("{words}: {until}.")));
     }
+    if is_nowhere(now) && !is_nowhere(before) {
+        let node = now.node_name.as_deref().unwrap_or_default();
+        let words = format!(
+            "Its node {node} has neither an external nor an internal address: it is given to nobody."
+        );
+        all.push(warning("NoAddress", words));
+    }
     let assigned = |status: &ServerStatus| status.state == Some(ServerState::Assigned);
     let nobody_came = !before.grants.is_empty() && before.grants.iter().all(|one| !one.claimed);
     if assigned(before) && !assigned(now) && now.grants.is_empty() && nobody_came {
         all.push(normal("GrantReturned", "Nobody came who was given it."));
     }
     all
+}
+
+/// Whether it could be played on, if only somebody knew where. Before its node is known nobody expects an address.
+fn is_nowhere(status: &ServerStatus) -> bool {
+    status.health == Some(ServerHealth::Healthy)
+        && status.node_name.is_some()
+        && status.public_ip.as_deref().is_none_or(str::is_empty)
 }
 
 /// Until when one that failed is kept.
@@ -218,6 +232,25 @@ mod tests {
         let view = view(&json!({}));
         assert_eq!(reasons(&of_server(&view, &given(false), &over)), ["GrantReturned"]);
         assert_eq!(reasons(&of_server(&view, &given(true), &over)), [""; 0]);
+    }
+
+    // case: game S15
+    #[test]
+    fn a_server_that_nobody_finds_says_so_once() {
+        let view = view(&json!({}));
+        let status = |health: &str, address: Option<&str>| {
+            server(json!({"health": health, "nodeName": "n1", "publicIP": address}))
+        };
+        let nowhere = status("Healthy", None);
+        let told = of_server(&view, &status("Creating", None), &nowhere);
+        assert_eq!(reasons(&told), ["Healthy", "NoAddress"]);
+        assert!(told[1].message.contains("node n1"), "{}", told[1].message);
+        assert_eq!(of_server(&view, &nowhere, &nowhere), []);
+        let found = status("Healthy", Some("192.0.2.7"));
+        assert_eq!(of_server(&view, &nowhere, &found), []);
+        assert_eq!(reasons(&of_server(&view, &found, &nowhere)), ["NoAddress"]);
+        let begins = server(json!({"health": "Healthy"}));
+        assert_eq!(of_server(&view, &begins, &begins), [], "its node is not known yet");
     }
 
     #[test]

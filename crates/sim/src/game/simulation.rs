@@ -350,6 +350,15 @@ pub async fn make_node(client: &Client, name: &str, addresses: &Value) {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
     let node = serde_json::from_value(node).expect("a Node");
     nodes.create(&PostParams::default(), &node).await.expect("a node is made");
+    set_addresses(client, name, addresses).await;
+}
+
+/// Gives a node these addresses, and no others.
+///
+/// # Panics
+/// If it is refused.
+pub async fn set_addresses(client: &Client, name: &str, addresses: &Value) {
+    let nodes: Api<Node> = Api::all(client.clone());
     let status = Patch::Merge(json!({"status": {"addresses": addresses}}));
     let written = nodes.patch_status(name, &PatchParams::default(), &status).await;
     written.expect("a node has addresses");

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use http::StatusCode;
 use k8s_openapi::api::core::v1::Event;
 use serde_json::json;
 use sojourn_api::game::status::ServerHealth;
-use sojourn_sim::game::simulation::{ADDRESS, GameSimulation, Setting};
+use sojourn_sim::game::matchmaker::Wish;
+use sojourn_sim::game::simulation::{ADDRESS, GameSimulation, Setting, set_addresses};
 
 use crate::fixture::{
-    ARENA, MINUTE, SECOND, available, condition, members, server, simulation, status,
+    ARENA, MINUTE, SECOND, available, condition, members, server, simulation, status, until_server,
 };
 
 // case: game S14, S15
@@ -19,6 +21,33 @@ async fn without_an_external_address_players_come_to_the_internal_one() {
     assert_eq!(status.public_ip.as_deref(), Some(ADDRESS));
     assert_eq!(status.node_name.as_deref(), Some("simulated"));
     assert_eq!(status.ports.len(), 1);
+    simulation.assert_invariants();
+}
+
+// case: game S15
+#[tokio::test(start_paused = true)]
+async fn a_server_on_a_node_without_an_address_is_nobodys_until_it_has_one() {
+    let simulation = GameSimulation::new(Setting::default()).await;
+    set_addresses(&simulation.client, "simulated", &json!([])).await;
+    simulation.make_collection(ARENA, 1, json!({})).await;
+    available(&simulation, 1).await;
+    let name = members(&simulation).remove(0);
+    assert_eq!(server(&simulation, &name).public_ip, None);
+    for wish in [Wish::whole("a", ARENA), Wish::seats("b", ARENA, 2)] {
+        let refused = simulation.allocate(&wish).await.expect_err("nobody can be told where it is");
+        let (status, body) = refused.expect("somebody answers");
+        assert_eq!(
+            (status, &body["misses"]["notReady"]),
+            (StatusCode::TOO_MANY_REQUESTS, &json!(1))
+        );
+    }
+    simulation.pass(MINUTE).await;
+    assert_eq!(told_of(&simulation, "NoAddress").await, [name.as_str()]);
+    let found = json!([{"type": "ExternalIP", "address": "203.0.113.9"}]);
+    set_addresses(&simulation.client, "simulated", &found).await;
+    until_server(&simulation, &name, "an address", |status| status.public_ip.is_some()).await;
+    let answer = simulation.allocate(&Wish::whole("a", ARENA)).await.expect("it is somewhere");
+    assert_eq!((answer.server, &*answer.address), (name, "203.0.113.9"));
     simulation.assert_invariants();
 }
 

@@ -209,15 +209,23 @@ fn servers_that_take_nobody_are_told_by_why() {
     marked.server.marked_for_deletion = true;
     let mut starting = candidate("starting", "n", 0);
     starting.server.health = ServerHealth::Creating;
+    let mut nowhere = candidate("nowhere", "n", 0);
+    nowhere.server.address = None;
     let old = Candidate { takes_grants: false, ..candidate("old", "n", 0) };
-    let mut index =
-        index([marked, starting, old, candidate("busy", "n", 3), candidate("free", "n", 0)]);
+    let mut index = index([
+        marked,
+        starting,
+        nowhere,
+        old,
+        candidate("busy", "n", 3),
+        candidate("free", "n", 0),
+    ]);
     let named = Selector { name: Some("nobody".to_owned()), ..Selector::default() };
     let request = AllocationRequest { selectors: vec![named], ..whole("r") };
     let expected = Misses {
-        servers: 5,
+        servers: 6,
         marked: 1,
-        not_ready: 1,
+        not_ready: 2,
         old_template: 1,
         occupied: 1,
         not_selected: 1,
