@@ -20,7 +20,7 @@ use sojourn_core::game::grant::ServerReport;
 use sojourn_core::game::lifecycle::{HealthPolicy, HeardPings, are_pings_expected, judge_pings};
 use sojourn_core::game::server::{PodState, SdkState, Server, ServerHealth, ServerState};
 use sojourn_core::key::Key;
-use sojourn_core::moment::{ceil_second, saturating_add};
+use sojourn_core::moment::{Utc, ceil_second, saturating_add};
 
 use super::changes::ServerChanges;
 use super::family::Pings;
@@ -36,6 +36,8 @@ use crate::frame::write::{self, ObjectVersion};
 /// So many players are known by name.
 const MAX_PLAYERS: usize = 1_000;
 const MAX_TEXT: usize = 256;
+/// The annotation by which a server sees that it was given to somebody again, where Agones' servers look for it.
+const LAST_ALLOCATED: &str = "agones.dev/last-allocated";
 
 /// Takes in what servers say.
 #[derive(Debug)]
@@ -436,6 +438,10 @@ fn describe(object: &DedicatedGameServer) -> GameServerView {
             .unwrap_or(0),
         ids: counted.map(|players| players.ids.clone()).unwrap_or_default(),
     });
+    let mut annotations = object.annotations().clone();
+    if let Some(at) = time(status.last_allocated.as_ref()) {
+        annotations.insert(LAST_ALLOCATED.to_owned(), Utc(at).to_string());
+    }
     let ports = status.ports.iter().filter_map(|port| {
         Some(PortView { name: port.name.clone(), port: u16::try_from(port.host_port).ok()? })
     });
@@ -448,7 +454,7 @@ fn describe(object: &DedicatedGameServer) -> GameServerView {
         created: time(meta.creation_timestamp.as_ref()).unwrap_or_default(),
         deleted: time(meta.deletion_timestamp.as_ref()),
         labels: object.labels().clone(),
-        annotations: object.annotations().clone(),
+        annotations,
         health: health_view(&policy),
         pings_expected: are_pings_expected(&server, &policy),
         state: state(object, &server),
@@ -703,6 +709,17 @@ mod tests {
         let mut played = object(&json!({"activePlayers": 1, "players": {"ids": ["ada"]}}));
         played.spec.max_players_per_server = Some(10);
         assert_eq!(describe(&played).players, players(1, vec!["ada".to_owned()]));
+    }
+
+    // case: game A26
+    #[test]
+    fn a_server_sees_when_it_was_last_given_to_somebody() {
+        let stamp = |status: serde_json::Value| {
+            describe(&object(&status)).annotations.get(LAST_ALLOCATED).cloned()
+        };
+        assert_eq!(stamp(json!({})), None);
+        let at = "2030-01-01T00:00:07Z";
+        assert_eq!(stamp(json!({"lastAllocated": at})).as_deref(), Some(at));
     }
 
     // case: game A01
