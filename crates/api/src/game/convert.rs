@@ -1,5 +1,6 @@
 //! From the wire to `core` and back.
 
+pub use candidate::{candidate, collection_name};
 pub use intent::{
     CollectionWanted, QuarantinePolicy, collection_intent, server_health, server_intent,
 };
@@ -11,6 +12,7 @@ pub use template::{pod_template, revision};
 pub use validity::{check_collection, check_server};
 
 mod autoscaler;
+mod candidate;
 mod intent;
 mod port;
 mod state;

@@ -65,6 +65,9 @@ pub(super) struct NamedObject<'a> {
     pub(super) object: &'a DynamicObject,
 }
 
+/// A label and words.
+pub(super) type RelatedLine = (&'static str, String);
+
 /// What commands ask of a family about its objects. What is not overridden follows from the fields that
 /// every kind has.
 pub(super) trait FamilyCommands: Sync {
@@ -101,6 +104,17 @@ pub(super) trait FamilyCommands: Sync {
     fn explain(&self, lines: &mut StatusLines<'_>) {
         lines.next(&["/next/action", "/next/at"]);
         lines.kept_until();
+    }
+
+    /// What other objects have to do with how one is: lines after those of [`Self::explain`]. What cannot be read
+    /// is told, and fails nothing.
+    fn related<'a>(
+        &'a self,
+        _api_context: &'a ApiContext,
+        _of: NamedObject<'a>,
+        _now: Timestamp,
+    ) -> BoxFuture<'a, Vec<RelatedLine>> {
+        std::future::ready(Vec::new()).boxed()
     }
 
     /// What to do instead, if an object is of a kind that nobody can keep.

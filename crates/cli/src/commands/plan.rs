@@ -190,7 +190,10 @@ pub(super) fn why(why: Why) -> Result<(), Failure> {
             Output::Table => {}
         }
         let events = events(&api_context, &object).await;
-        table::write(&explain(family_of(&object), &why.object.to_string(), status, &events));
+        let (family, named) = (family_of(&object), why.object.to_string());
+        let of = NamedObject { named: &why.object, object: &object };
+        let related = family.related(&api_context, of, Timestamp::now()).await;
+        table::write(&explain(family, &named, status, &related, &events));
         Ok(())
     })
 }

@@ -122,6 +122,8 @@ async fn too_many_failures_stop_everything_until_somebody_looks(engine: Engine) 
     never(WATCHED, "something is made or removed", async || arena.servers().await.len() != 2).await;
     let why = good(stage.sojourn(&arena.namespace, &["why", "dgsc/duel"]));
     assert!(why.contains("NeedsIntervention"), "{why}");
+    assert!(why.contains("0 of 2 servers can be given whole"), "{why}");
+    assert!(why.contains("2 failed: "), "what keeps them from it: {why}");
 
     good(stage.sojourn(&arena.namespace, &["acknowledge", "dgsc/duel"]));
     let whole = arena.until_whole(2).await;

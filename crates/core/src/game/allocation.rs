@@ -46,6 +46,11 @@ impl Candidate {
         self.lasting_obstacle().or_else(|| (!is_whole(self, now)).then_some(Obstacle::Occupied))
     }
 
+    /// So many seats of it can be given now.
+    pub fn free_seats(&self, now: Timestamp) -> u32 {
+        free_seats(self, now).unwrap_or(0)
+    }
+
     /// Why it takes nobody, whatever is asked for.
     fn lasting_obstacle(&self) -> Option<Obstacle> {
         match () {

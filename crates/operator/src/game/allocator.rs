@@ -7,9 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt as _;
-use sojourn_api::game::collection::UpdateStrategy;
-use sojourn_api::game::convert::revision;
+use sojourn_api::game::convert::candidate;
 use sojourn_api::game::status::{GrantStatus, PortStatus, ServerState};
 use sojourn_core::game::allocation::{
     Allocation, AllocationIndex, AllocationRequest, Candidate, Misses, Obstacle,
@@ -153,33 +151,10 @@ impl Allocator {
     }
 
     fn candidate(&self, key: &Key, view: &ServerView) -> Candidate {
-        let mut server = view.server();
-        if view.object.metadata.deletion_timestamp.is_some() {
-            server.marked_for_deletion = true;
-        }
-        let status = view.status();
-        let counters = status.map(|status| &status.counters).into_iter().flatten();
-        let seats = view.object.spec.max_players_per_server;
-        Candidate {
-            takes_grants: self.takes_grants(key, view),
-            labels: view.object.labels().clone(),
-            counters: counters
-                .map(|(name, counter)| (name.clone(), (counter.count, counter.capacity)))
-                .collect(),
-            collection: view.collection().unwrap_or_default().into(),
-            max_players: seats.and_then(|seats| u32::try_from(seats).ok()).unwrap_or(1),
-            server,
-        }
-    }
-
-    /// One of an old template that is rolled out takes nobody new, unless it is to be used until it is empty.
-    fn takes_grants(&self, key: &Key, view: &ServerView) -> bool {
-        let Some(name) = view.collection() else { return true };
-        let Some(caches) = self.caches.upgrade() else { return false };
-        let collection = caches.collections.get(&Key::new(key.namespace.clone(), name));
-        let Some(Ok(collection)) = collection.as_deref() else { return true };
-        collection.spec.update_strategy == UpdateStrategy::OnEmpty
-            || view.server().revision == revision(&collection.spec)
+        let of = view.collection().map(|name| Key::new(key.namespace.clone(), name));
+        let collection = of.and_then(|key| self.caches.upgrade()?.collections.get(&key));
+        let readable = collection.as_deref().and_then(|read| read.as_ref().ok());
+        candidate(&view.object, readable.map(|collection| &collection.spec))
     }
 
     /// Gives a server, or seats of one; waits for one to become free until `wait` is over.

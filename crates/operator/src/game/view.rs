@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use k8s_openapi::api::core::v1::{ContainerPort, Node, Pod};
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::Value;
-use sojourn_api::game::convert::{Granted, all_ports, read_server};
-use sojourn_api::game::name::{COLLECTION_NAME, ORIGINAL_COLLECTION_NAME};
+use sojourn_api::game::convert::{Granted, all_ports, collection_name, read_server};
+use sojourn_api::game::name::COLLECTION_NAME;
 use sojourn_api::game::port::GamePort;
 use sojourn_api::game::status::ServerStatus;
 use sojourn_api::game::{DedicatedGameServer, DedicatedGameServerCollection};
@@ -80,9 +80,7 @@ impl ServerView {
 
     /// The collection that it is a member of, or was.
     pub(crate) fn collection(&self) -> Option<&str> {
-        let labels = self.object.metadata.labels.as_ref()?;
-        let label = labels.get(COLLECTION_NAME).or_else(|| labels.get(ORIGINAL_COLLECTION_NAME));
-        label.map(String::as_str)
+        collection_name(&self.object.metadata)
     }
 
     /// Whether it is a member of the collection of this uid.

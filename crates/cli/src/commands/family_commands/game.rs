@@ -1,12 +1,17 @@
 //! What commands tell about collections and servers, and what people do with them.
 
+mod allocatable;
 mod verb;
 
 use clap::{ArgMatches, Subcommand as _};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
 use serde_json::Value;
 
 use self::verb::Verb;
-use super::{FamilyCommands, NamedObject, StatusLines, kind_of, verb};
+use super::super::connect::ApiContext;
+use super::{FamilyCommands, NamedObject, RelatedLine, StatusLines, kind_of, verb};
 use crate::exit::Failure;
 use crate::printer::Printer;
 
@@ -74,6 +79,15 @@ impl FamilyCommands for GameCommands {
             ("at ", lines.text("/autoscaler/lastScaleTime")),
         ];
         lines.parts("autoscaler", &last);
+    }
+
+    fn related<'a>(
+        &'a self,
+        api_context: &'a ApiContext,
+        of: NamedObject<'a>,
+        now: Timestamp,
+    ) -> BoxFuture<'a, Vec<RelatedLine>> {
+        allocatable::lines(api_context, of.object, now).boxed()
     }
 
     fn instead_of_keeping(&self, of: NamedObject<'_>) -> Option<String> {

@@ -3,12 +3,13 @@
 use k8s_openapi::api::core::v1::Event;
 use serde_json::Value;
 
-use super::super::family_commands::{FamilyCommands, StatusLines, or};
+use super::super::family_commands::{FamilyCommands, RelatedLine, StatusLines, or};
 
 pub(super) fn explain(
     family: &dyn FamilyCommands,
     named: &str,
     status: &Value,
+    related: &[RelatedLine],
     events: &[Event],
 ) -> String {
     let mut lines = StatusLines::of(status);
@@ -16,6 +17,9 @@ pub(super) fn explain(
     let phase = phase.into_iter().fold("", or);
     lines.push(format!("{named} is {}", or(phase, readiness(status))));
     family.explain(&mut lines);
+    for (label, words) in related {
+        lines.field(label, words);
+    }
     for condition in lines.list("/conditions") {
         let text = |field: &str| condition.get(field).and_then(Value::as_str).unwrap_or_default();
         let words = [text("reason"), text("message")];
@@ -60,7 +64,7 @@ mod tests {
             "apiVersion": format!("{family}.sojourn.dev/v1alpha1"), "kind": "Thing", "metadata": {},
         });
         let object: DynamicObject = serde_json::from_value(object).expect("an object");
-        explain(family_of(&object), named, status, &[])
+        explain(family_of(&object), named, status, &[], &[])
     }
 
     #[test]
