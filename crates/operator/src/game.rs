@@ -66,7 +66,7 @@ use self::notice::GameChannels;
 use self::pod_token::PodTokens;
 use self::ports::PortRegistry;
 use self::sdk_backend::StoredReports;
-use self::sdk_listener::SdkListeners;
+use self::sdk_listener::{PodChange, SdkListeners};
 use self::server::Servers;
 use self::service::GameService;
 use self::store::ServerStore;
@@ -205,7 +205,8 @@ impl ServedGame {
         let changes = Arc::new(ServerChanges::default());
         let reports = Arc::new(StoredReports { store, pings: pings.clone(), changes });
         let listeners = setup.game.listeners.then(|| {
-            let (listeners, work) = SdkListeners::new(installation_key.clone(), reports.clone());
+            let (listeners, work) =
+                SdkListeners::new(installation_key.clone(), clock.clone(), reports.clone());
             tasks.spawn("listeners of game servers", work);
             Arc::new(listeners)
         });
@@ -364,23 +365,19 @@ fn connect(
         let allocator = allocator.clone();
         Box::new(move |key: &Key| allocator.collection_changed(key))
     };
-    let (send, mut received) = mpsc::unbounded_channel::<(Key, Option<PodView>, Option<String>)>();
+    let (send, received) = mpsc::unbounded_channel();
     let pods = Box::new(move |key: &Key, before: Option<&PodView>, now: Option<&PodView>| {
         let gone = before.filter(|_| now.is_none()).map(|pod| pod.owner.clone());
         // Without a receiver nobody listens here.
-        let _ = send.send((key.clone(), now.cloned(), gone));
+        let _ = send.send(PodChange { key: key.clone(), pod: now.cloned(), gone });
     });
     caches.set_listeners(servers, collections, pods);
     let Some(listeners) = listeners.cloned() else { return };
-    let pings = reports.pings.clone();
+    let (pings, servers) = (reports.pings.clone(), caches.server_queue.clone());
     tasks.spawn("ports of SDKs", async move {
-        while let Some((key, pod, gone)) = received.recv().await {
-            if let Some(uid) = gone {
-                listeners.close(&uid);
-                pings.forget(&uid);
-            }
-            listeners.follow_pod(&key, pod.as_ref()).await;
-        }
+        // From when a server is heard on, its silence is to be noticed.
+        let opened = |key: &Key| servers.wake(key);
+        listeners.follow_pods(received, opened, |uid: &str| pings.forget(uid)).await;
     });
 }
 

@@ -76,6 +76,12 @@ impl InstallationKey {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, key)))
     }
 
+    /// One that everybody knows.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, &[7; KEY_BYTES]))
+    }
+
     /// The key of links in mails.
     pub(crate) fn links(&self) -> [u8; KEY_BYTES] {
         self.derived(b"links")

@@ -53,7 +53,7 @@ pub struct ServerObserved {
     pub pod: Known<ObservedPod>,
     /// Why the API would not take its Pod.
     pub refused: Option<String>,
-    /// Nothing, if somebody else hears its pings, who says when they are missing.
+    /// Nothing, if nobody hears its pings, or somebody else who says when they are missing.
     pub pings: Option<HeardPings>,
     /// How often it was given other ports because somebody else had them.
     pub port_changes: u32,

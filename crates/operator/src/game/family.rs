@@ -74,6 +74,15 @@ impl GameFamilyParts {
         config.notify.public_url.clone().or_else(|| public_url.clone()).filter(|_| *served)
     }
 
+    /// The pings of a server, if anybody hears it: while its listener cannot be opened, none are missing.
+    pub(crate) fn heard(&self, uid: &str) -> Option<HeardPings> {
+        let listening_since = match &self.sdk {
+            Some(listeners) => listeners.listening_since(uid)?,
+            None => self.pings.since,
+        };
+        Some(self.pings.of(uid, listening_since))
+    }
+
     /// Where a new Pod of a server will talk. Without such a place it runs all the same, and nobody hears it.
     pub(crate) async fn sdk_endpoint(&self, key: &Key, uid: &str) -> Option<SdkEndpoint> {
         let Some(listeners) = &self.sdk else {
@@ -118,10 +127,10 @@ impl Pings {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// The last one of a server, and since when it would have been heard.
-    pub(crate) fn of(&self, uid: &str) -> HeardPings {
+    /// The last one of a server, which would have been heard since then.
+    fn of(&self, uid: &str, listening_since: Timestamp) -> HeardPings {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        HeardPings { last: last.get(uid).copied(), listening_since: self.since }
+        HeardPings { last: last.get(uid).copied(), listening_since }
     }
 }
 

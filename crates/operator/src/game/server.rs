@@ -115,7 +115,7 @@ impl Reconciler for Servers {
         let (parts, view) = (&self.0, snapshot.view());
         let pod = parts.caches.pods.get(&snapshot.key).filter(|pod| pod.owner == view.uid());
         // A sidecar hears them itself.
-        let heard = pod.as_ref().is_none_or(|pod| !pod.has_sidecar);
+        let has_sidecar = pod.as_ref().is_some_and(|pod| pod.has_sidecar);
         let pod = match pod {
             _ if !parts.caches.pods.is_ready() => Known::Unknown,
             Some(pod) => {
@@ -127,7 +127,7 @@ impl Reconciler for Servers {
             }
             None => Known::Absent,
         };
-        let pings = heard.then(|| parts.pings.of(view.uid()));
+        let pings = if has_sidecar { None } else { parts.heard(view.uid()) };
         let port_changes = parts.caches.ports.changes(view.uid());
         let refused = parts.refusals.of(&snapshot.key, view.uid());
         ServerObserved { pod, refused, pings, port_changes }
