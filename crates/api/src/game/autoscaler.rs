@@ -56,6 +56,11 @@ pub struct PodAutoScalerDetails {
 
 impl PodAutoScalerDetails {
     /// Whether something in it can only be told from the seats of a server.
+    /// How many terms ask a webhook.
+    pub(super) fn webhooks(&self) -> usize {
+        self.terms.iter().filter(|term| term.webhook.is_some()).count()
+    }
+
     pub(super) fn counts_seats(&self) -> bool {
         let Self { scale_in_threshold, scale_out_threshold, terms, .. } = self;
         scale_in_threshold.is_some()
@@ -149,6 +154,7 @@ fn thirty_seconds() -> String {
 pub(super) const MINIMUM_ABOVE_MAXIMUM: &str = "must not be above maximumReplicas";
 pub(super) const THRESHOLDS_CROSS: &str = "must be below scaleOutThreshold";
 pub(super) const BOTH_THRESHOLDS: &str = "must stand beside scaleInThreshold, or both be left out";
+pub(super) const ONE_WEBHOOK: &str = "must name at most one webhook";
 pub(super) const ONE_TERM: &str =
     "must be one of readyBuffer, freeSeats, schedule, pendingDemand, counter and webhook";
 
@@ -168,6 +174,11 @@ fn rules() -> Value {
             "has(self.scaleInThreshold) == has(self.scaleOutThreshold)",
             ".scaleOutThreshold",
             BOTH_THRESHOLDS,
+        ),
+        rule_at(
+            "!has(self.terms) || self.terms.filter(term, has(term.webhook)).size() <= 1",
+            ".terms",
+            ONE_WEBHOOK,
         ),
     ])
 }

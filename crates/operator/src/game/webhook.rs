@@ -1,11 +1,16 @@
-//! What the webhooks of autoscalers say. Each is asked at its interval, beside the controllers; the last answer is kept.
+//! What the webhooks of autoscalers say. Each is asked at its interval, beside the controllers and beside each other; the
+//! last answer is kept.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
 use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::json;
@@ -25,6 +30,8 @@ use crate::configuration::Configuration;
 /// A webhook that says nothing for so long has said nothing.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// So many are asked at the same time; one that is slow keeps no others waiting until so many are.
+const MAX_CONCURRENT_REQUESTS: usize = 32;
 
 /// Asks somebody how many members a collection should have.
 pub trait ScalingWebhook: Send + Sync + std::fmt::Debug {
@@ -64,6 +71,8 @@ struct AskedWebhook {
     url: String,
     interval: Duration,
     due: Instant,
+    /// It is being asked: nobody is asked twice at the same time.
+    in_flight: bool,
     answer: WebhookAnswer,
 }
 
@@ -105,7 +114,9 @@ impl ScalingWebhooks {
             }
             _ => {
                 let (due, answer) = (Instant::now(), WebhookAnswer::Unknown);
-                asked.insert(key.clone(), AskedWebhook { url: url.clone(), interval, due, answer });
+                let url = url.clone();
+                let new = AskedWebhook { url, interval, due, in_flight: false, answer };
+                asked.insert(key.clone(), new);
                 self.changed.notify_one();
                 Some(WebhookAnswer::Unknown)
             }
@@ -123,38 +134,53 @@ impl ScalingWebhooks {
         config: Arc<Configuration<GameConfig>>,
         webhook: Arc<dyn ScalingWebhook>,
     ) {
+        let mut asking = FuturesUnordered::new();
         loop {
             let changed = self.changed.notified();
-            let (due, next) = self.due();
+            let (due, next) = self.due(MAX_CONCURRENT_REQUESTS - asking.len());
             for (key, url) in due {
-                let body = figures(&caches, &key);
-                let allowed = &config.current().allowed_addresses;
-                let said = tokio::time::timeout(TIMEOUT, webhook.ask(&url, allowed, body)).await;
-                let said = said.unwrap_or_else(|_| Err("it did not answer in time".to_owned()));
-                self.note(&key, &url, said, &caches);
+                asking.push(self.ask(key, url, &caches, &config, &*webhook));
             }
-            match next {
-                Some(next) => {
-                    tokio::select! {
-                        () = tokio::time::sleep_until(next) => {}
-                        () = changed => {}
-                    }
-                }
-                None => changed.await,
+            let has_room = asking.len() < MAX_CONCURRENT_REQUESTS;
+            tokio::select! {
+                Some(()) = asking.next() => {}
+                () = until(next), if has_room => {}
+                () = changed => {}
             }
         }
     }
 
-    /// Who is to be asked now, and when the next one is.
-    fn due(&self) -> (Vec<(Key, String)>, Option<Instant>) {
+    async fn ask(
+        &self,
+        key: Key,
+        url: String,
+        caches: &GameCaches,
+        config: &Configuration<GameConfig>,
+        webhook: &dyn ScalingWebhook,
+    ) {
+        let (body, config) = (figures(caches, &key), config.current());
+        let asked = webhook.ask(&url, &config.allowed_addresses, body);
+        let said = tokio::time::timeout(TIMEOUT, asked).await;
+        let said = said.unwrap_or_else(|_| Err("it did not answer in time".to_owned()));
+        self.note(&key, &url, said, caches);
+    }
+
+    /// Who is to be asked now, those who wait for the longest time first, and when the next one is.
+    fn due(&self, room: usize) -> (Vec<(Key, String)>, Option<Instant>) {
         let now = Instant::now();
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = asked.iter().filter(|(_, one)| !one.in_flight && one.due <= now);
+        let mut waiting: Vec<(Instant, Key)> =
+            waiting.map(|(key, one)| (one.due, key.clone())).collect();
+        waiting.sort_unstable();
         let mut due = Vec::new();
-        for (key, one) in asked.iter_mut().filter(|(_, one)| one.due <= now) {
+        for (_, key) in waiting.into_iter().take(room) {
+            let Some(one) = asked.get_mut(&key) else { continue };
             one.due = now + one.interval;
-            due.push((key.clone(), one.url.clone()));
+            one.in_flight = true;
+            due.push((key, one.url.clone()));
         }
-        (due, asked.values().map(|one| one.due).min())
+        (due, asked.values().filter(|one| !one.in_flight).map(|one| one.due).min())
     }
 
     fn note(
@@ -177,11 +203,19 @@ impl ScalingWebhooks {
         };
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = asked.get_mut(key).filter(|known| known.url == url) else { return };
+        known.in_flight = false;
         if known.answer != answer {
             known.answer = answer;
             drop(asked);
             caches.collection_queue.wake(key);
         }
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
     }
 }
 

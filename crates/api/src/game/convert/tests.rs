@@ -72,6 +72,14 @@ fn what_makes_no_sense_is_refused_at_its_field() {
             } }] }),
             "terms[0].schedule.timeZone",
         ),
+        (
+            json!({ "maximumReplicas": 1, "terms": [
+                { "webhook": { "url": "https://one.example.org/" } },
+                { "pendingDemand": {} },
+                { "webhook": { "url": "https://two.example.org/" } },
+            ] }),
+            "terms",
+        ),
     ] {
         assert_eq!(paths(&details(wrong.clone())), [format!("{below}.{path}")], "{wrong}");
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::autoscaler::autoscaler;
 use super::template::pod_template;
 use crate::annotation::{annotation, path_of};
-use crate::game::autoscaler::PodAutoScalerDetails;
+use crate::game::autoscaler::{ONE_WEBHOOK, PodAutoScalerDetails};
 use crate::game::collection::{DedicatedGameServerCollection, PLAYERS_DIFFER, SEATS_NEEDED};
 use crate::game::name::DEV_ADDRESS;
 use crate::game::port::{
@@ -28,11 +28,14 @@ pub fn check_collection(collection: &DedicatedGameServerCollection) -> Vec<Probl
     if counts_seats && collection.spec.seats().is_none() {
         problems.push(Problem::new("spec.maxPlayersPerServer", SEATS_NEEDED));
     }
+    if details.is_some_and(|details| details.webhooks() > 1) {
+        problems.push(Problem::new("spec.podAutoScalerDetails.terms", ONE_WEBHOOK));
+    }
     problems
 }
 
-/// The same of one that is there already. Terms that count seats which nobody has named abstain, and are no reason to
-/// leave its servers alone.
+/// The same of one that is there already. Terms that count seats which nobody has named abstain, and of several webhooks
+/// the first one is asked: neither is a reason to leave its servers alone.
 pub(super) fn check_stored_collection(collection: &DedicatedGameServerCollection) -> Vec<Problem> {
     let spec = &collection.spec;
     let mut report = Report::default();
