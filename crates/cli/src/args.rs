@@ -340,6 +340,18 @@ pub(crate) struct Connection {
     pub(crate) namespace: Option<String>,
 }
 
+/// How to reach the listener for people.
+#[derive(Debug, clap::Args)]
+pub(crate) struct People {
+    /// Where people are served [default: where `sojourn up` on the same data says]
+    #[arg(long, value_name = "URL")]
+    pub(crate) web: Option<String>,
+
+    /// Authorities to trust there, in PEM, beside the system's and the kubeconfig's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) web_ca: Option<PathBuf>,
+}
+
 /// How answers are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Output {
@@ -424,10 +436,8 @@ pub(crate) struct Extend {
     #[arg(long, value_name = "SPAN")]
     pub(crate) by: Option<String>,
 
-    /// Where people are served, who extend a session there [default: where `sojourn up` on the same
-    /// data says]
-    #[arg(long, value_name = "URL")]
-    pub(crate) web: Option<String>,
+    #[command(flatten)]
+    pub(crate) people: People,
 
     #[command(flatten)]
     pub(crate) connection: Connection,
@@ -444,9 +454,8 @@ pub(crate) struct Open {
     #[arg(long)]
     pub(crate) print: bool,
 
-    /// Where people are served [default: where `sojourn up` on the same data says]
-    #[arg(long, value_name = "URL")]
-    pub(crate) web: Option<String>,
+    #[command(flatten)]
+    pub(crate) people: People,
 
     #[command(flatten)]
     pub(crate) connection: Connection,

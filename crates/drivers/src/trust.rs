@@ -20,9 +20,18 @@ pub enum TrustError {
 
 /// TLS with the system's authorities and those of `ca_file`, in PEM.
 pub fn trust(ca_file: Option<&Path>) -> Result<ClientConfig, TrustError> {
+    trust_also(ca_file, [])
+}
+
+/// The same, with further authorities, in DER; those of them that cannot be parsed are not trusted.
+pub fn trust_also(
+    ca_file: Option<&Path>,
+    further: impl IntoIterator<Item = CertificateDer<'static>>,
+) -> Result<ClientConfig, TrustError> {
     let mut roots = RootCertStore::empty();
     // What the system has and cannot be parsed is not trusted; that is no reason to stop.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots.add_parsable_certificates(further);
     if let Some(file) = ca_file {
         add(&mut roots, file)?;
     }

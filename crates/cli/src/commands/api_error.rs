@@ -118,6 +118,11 @@ pub(super) fn no_answer(error: &(dyn Error + 'static), server: &str) -> (String,
     }
 }
 
+/// Whether an answer is missing because the certificate of the server is of nobody that is trusted.
+pub(super) fn is_untrusted(error: &(dyn Error + 'static)) -> bool {
+    matches!(Trouble::of(error), Trouble::NotTrusted(_))
+}
+
 /// The kinds of trouble that people do different things about.
 #[derive(Debug, PartialEq, Eq)]
 enum Trouble {

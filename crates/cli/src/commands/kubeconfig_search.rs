@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
+use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 
 use super::data;
 use crate::args::Connection;
@@ -50,9 +50,11 @@ impl SelectedKubeconfig {
             context: context.map(str::to_owned),
             ..KubeConfigOptions::default()
         };
-        Config::from_custom_kubeconfig(self.read.clone(), &options)
+        let mut config = Config::from_custom_kubeconfig(self.read.clone(), &options)
             .await
-            .map_err(|error| self.unfit(error))
+            .map_err(|error| self.unfit(error))?;
+        trim_token_file(&mut config.auth_info);
+        Ok(config)
     }
 
     /// No client can be made with it.
@@ -82,6 +84,21 @@ impl SelectedKubeconfig {
             some => format!("Choose one with --context NAME; it has: {}.", some.join(", ")),
         };
         Failure::new(Exit::Usage, error, advice)
+    }
+}
+
+/// Takes the token out of a file that has more than it, such as the end of a line: kube's client would show all
+/// of that, which is no header. Any other file is left to the client, which reads it again now and then.
+fn trim_token_file(auth_info: &mut AuthInfo) {
+    let Some(file) = auth_info.token_file.as_deref().map(Path::new) else { return };
+    // What is no plain file can perhaps be read only once.
+    if auth_info.token.is_some() || !file.is_file() {
+        return;
+    }
+    if let Ok(text) = std::fs::read_to_string(file)
+        && text.trim() != text
+    {
+        auth_info.token = Some(text.trim().to_owned().into());
     }
 }
 
@@ -146,6 +163,8 @@ fn words(error: &KubeconfigError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret as _;
+
     use super::*;
 
     fn selected(text: &str) -> SelectedKubeconfig {
@@ -164,6 +183,29 @@ mod tests {
     async fn a_context_is_the_one_that_was_asked_for() {
         let config = selected(TEXT).config(Some("good")).await.expect("usable");
         assert_eq!(config.default_namespace, "lab");
+    }
+
+    #[test]
+    fn a_token_file_may_end_with_its_line() {
+        let file = std::env::temp_dir().join(format!("sojourn-token-{}", std::process::id()));
+        let shown = |text: &str, token: Option<&str>| {
+            std::fs::write(&file, text).expect("written");
+            let mut auth_info = AuthInfo {
+                token: token.map(|token| token.to_owned().into()),
+                token_file: Some(file.display().to_string()),
+                ..AuthInfo::default()
+            };
+            trim_token_file(&mut auth_info);
+            auth_info.token.map(|token| token.expose_secret().to_owned())
+        };
+        assert_eq!(shown("ada's\n", None).as_deref(), Some("ada's"));
+        assert_eq!(shown("ada's", None), None, "the client reads it");
+        assert_eq!(shown("ada's\n", Some("another")).as_deref(), Some("another"));
+        std::fs::remove_file(&file).expect("removed");
+        let mut gone =
+            AuthInfo { token_file: Some(file.display().to_string()), ..AuthInfo::default() };
+        trim_token_file(&mut gone);
+        assert!(gone.token.is_none(), "the client says why");
     }
 
     #[tokio::test]

@@ -16,7 +16,7 @@ use crate::printer::Printer;
 
 pub(super) fn run(open: Open, printer: Printer) -> Result<(), Failure> {
     let url = connect::run(async move {
-        let client = PeopleClient::find(&open.connection, open.web.as_deref()).await?;
+        let client = PeopleClient::find(&open.connection, &open.people).await?;
         let answer = client.ask(Method::POST, "/open", None).await?;
         if !answer.status.is_success() {
             let error = anyhow!("{} answers {}", client.web(), answer.status);

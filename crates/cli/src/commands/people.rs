@@ -3,14 +3,21 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use http::{Method, StatusCode};
-use secrecy::{ExposeSecret as _, SecretString};
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, TryFutureExt as _};
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use kube::Config;
+use kube::client::middleware::AuthLayer;
+use kube::client::{Body, ConfigExt as _};
 use serde_json::Value;
 use sojourn_apiserver::folder::SafeFolder;
+use sojourn_drivers::trust::{trust_also, trust_nobody};
+use tower::{BoxError, Layer as _, ServiceExt as _, service_fn};
 
-use super::connect::ApiContext;
+use super::kubeconfig_search::SelectedKubeconfig;
 use super::{api_error, data};
-use crate::args::Connection;
+use crate::args::{Connection, People};
 use crate::exit::{Exit, Failure};
 
 /// Where `sojourn up` says where it serves people, beside the kubeconfig.
@@ -19,7 +26,7 @@ pub(super) const WEB_FILE: &str = "web";
 /// A client that shows the token of a kubeconfig.
 pub(super) struct PeopleClient {
     web: String,
-    token: SecretString,
+    credentials: Credentials,
     client: reqwest::Client,
     /// Of the kubeconfig, or the one that was asked for.
     pub(super) namespace: String,
@@ -33,19 +40,25 @@ pub(super) struct Answer {
 }
 
 impl PeopleClient {
-    /// `web`: where people are served, if that was said.
-    pub(super) async fn find(connection: &Connection, web: Option<&str>) -> Result<Self, Failure> {
-        let web = match web {
+    pub(super) async fn find(connection: &Connection, people: &People) -> Result<Self, Failure> {
+        let web = match &people.web {
             Some(web) => web.trim_end_matches('/').to_owned(),
             None => remembered(connection)?,
         };
-        let api_context = ApiContext::find(connection).await?;
-        let token = api_context.config.auth_info.token.clone().ok_or_else(|| {
+        let selected = SelectedKubeconfig::find(connection)?;
+        let config = selected.config(connection.context.as_deref()).await?;
+        let client = client(&config, &web, people.web_ca.as_deref())?;
+        let credentials = Credentials::of(&config).await;
+        let credentials = credentials.map_err(|error| selected.unusable(error))?.ok_or_else(|| {
             let error = anyhow!("the kubeconfig has no token to show");
-            Failure::new(Exit::Usage, error, "Use one with a token: --kubeconfig FILE.")
+            let advice = "People are known here by a token, and by no client certificate or password: \
+                          use a kubeconfig with a token, or with a program that gets one \
+                          (--kubeconfig FILE, --context NAME).";
+            Failure::new(Exit::Usage, error, advice)
         })?;
-        let client = client(&api_context)?;
-        Ok(Self { web, token, client, namespace: api_context.namespace })
+        let namespace =
+            connection.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        Ok(Self { web, credentials, client, namespace })
     }
 
     /// Where it is.
@@ -61,7 +74,16 @@ impl PeopleClient {
         body: Option<&Value>,
     ) -> Result<Answer, Failure> {
         let url = format!("{}{path}", self.web);
-        let mut request = self.client.request(method, url).bearer_auth(self.token.expose_secret());
+        let header = self.credentials.header().await.map_err(|error| {
+            let advice = "Sign in anew with the program that made them, or use another kubeconfig \
+                          (--kubeconfig FILE).";
+            let error = error.context("the credentials of the kubeconfig cannot be used");
+            Failure::unavailable(error, advice)
+        })?;
+        let mut request = self.client.request(method, url);
+        if let Some(header) = header {
+            request = request.header(AUTHORIZATION, header);
+        }
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -72,13 +94,14 @@ impl PeopleClient {
         Ok(Answer { status, body })
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let (words, _) = api_error::no_answer(error, &self.web);
+    fn unreachable(&self, cause: &reqwest::Error) -> Failure {
+        let (words, _) = api_error::no_answer(cause, &self.web);
         let error = anyhow!(words).context("cannot ask where people are served");
-        Failure::unavailable(
-            error,
-            "Start it, such as with `sojourn up`, or say where it is: --web URL.",
-        )
+        let advice = match api_error::is_untrusted(cause) {
+            true => "Name a file with the authority that has signed it: --web-ca FILE.",
+            false => "Start it, such as with `sojourn up`, or say where it is: --web URL.",
+        };
+        Failure::unavailable(error, advice)
     }
 }
 
@@ -108,24 +131,50 @@ fn remembered(connection: &Connection) -> Result<String, Failure> {
     }
 }
 
-/// A client that trusts the API's authority: the web listener has the same.
-fn client(api_context: &ApiContext) -> Result<reqwest::Client, Failure> {
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in api_context.config.root_cert.iter().flatten() {
-        // One that cannot be read is not trusted.
-        let _ = roots.add(certificate.clone().into());
+/// What shows who asks: a token of the kubeconfig, of a file that it names, or of a program that it names.
+struct Credentials(AuthLayer);
+
+impl Credentials {
+    /// None, if the kubeconfig leads to no token. Runs the program, if there is one.
+    async fn of(config: &Config) -> anyhow::Result<Option<Self>> {
+        let Some(layer) = config.auth_layer()? else { return Ok(None) };
+        let credentials = Self(layer);
+        // A password is a header, too, and nobody is known by it here.
+        let header = credentials.header().await?;
+        let is_token = header.is_some_and(|header| header.as_bytes().starts_with(b"Bearer "));
+        Ok(is_token.then_some(credentials))
     }
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let tls = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map(|builder| builder.with_root_certificates(roots).with_no_client_auth());
-    let bug = |error: anyhow::Error| Failure::new(Exit::Bug, error, "Please report it.");
-    let tls = tls.context("cannot set up TLS").map_err(bug)?;
+
+    /// What to show now: a token that has ended is got anew.
+    fn header(&self) -> BoxFuture<'static, anyhow::Result<Option<HeaderValue>>> {
+        let shown = service_fn(|request: Request<Body>| {
+            let header = request.headers().get(AUTHORIZATION).cloned();
+            std::future::ready(Ok::<_, BoxError>(Response::new(header)))
+        });
+        let asked = self.0.layer(shown).oneshot(Request::new(Body::empty()));
+        asked.map_ok(Response::into_body).map_err(|error| anyhow!(error)).boxed()
+    }
+}
+
+/// A client that trusts the system's authorities, those of `ca_file`, and the API's: the listener of
+/// `sojourn up` has a certificate of that.
+fn client(config: &Config, web: &str, ca_file: Option<&Path>) -> Result<reqwest::Client, Failure> {
+    let is_https = web.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"));
+    let tls = match (is_https, ca_file) {
+        (false, None) => trust_nobody(),
+        _ => {
+            let ours = config.root_cert.iter().flatten().cloned();
+            trust_also(ca_file, ours.map(Into::into))
+        }
+    };
+    let tls = tls.map_err(|error| {
+        Failure::new(Exit::Usage, error, "Name a file with certificates in PEM: --web-ca FILE.")
+    })?;
     reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
         .build()
         .context("cannot make a client")
-        .map_err(bug)
+        .map_err(|error| Failure::new(Exit::Bug, error, "Please report it."))
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{ObjectMeta, PostParams};
+use kube::config::Kubeconfig;
 use kube::{Api, Client};
 use rustls::pki_types::ServerName;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sojourn_api::install;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -17,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use crate::client::connect;
 use crate::folder::Folder;
 use crate::metrics::{assert_accepted, get};
-use crate::process::{Running, command};
+use crate::process::{Ended, Running, command};
 
 /// An API that knows our kinds, and whose kubeconfig may do everything.
 async fn cluster(folder: &Folder) -> (Running, Client) {
@@ -50,7 +51,8 @@ struct Given {
 }
 
 fn given(folder: &Folder) -> Given {
-    let made = rcgen::generate_simple_self_signed(["people.example".to_owned()]).expect("made");
+    let names = ["people.example", "127.0.0.1"].map(str::to_owned);
+    let made = rcgen::generate_simple_self_signed(names).expect("made");
     let (certificate, key) = (folder.join("web.crt"), folder.join("web.key"));
     std::fs::write(&certificate, made.cert.pem()).expect("written");
     std::fs::write(&key, made.signing_key.serialize_pem()).expect("written");
@@ -72,6 +74,20 @@ fn operator(kubeconfig: &Path, given: &Given) -> Running {
     operator.args(["--web-tls-cert", &given.certificate, "--web-tls-key", &given.key]);
     operator.arg("--kubeconfig").arg(kubeconfig);
     Running::start(operator)
+}
+
+/// The kubeconfig of somebody who shows who they are like this.
+fn kubeconfig_of(administrator: &Path, user: &Value, file: &Path) -> String {
+    let config = Kubeconfig::read_from(administrator).expect("a kubeconfig");
+    let cluster = config.clusters[0].cluster.as_ref().expect("a cluster");
+    let config = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "c", "user": user}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    });
+    std::fs::write(file, config.to_string()).expect("a file");
+    file.display().to_string()
 }
 
 /// Sends a request to one replica, under the name by which people know all of them.
@@ -100,7 +116,7 @@ async fn ask(replica: &Running, given: &Given, head: &str) -> String {
 async fn every_replica_serves_people_over_tls_with_the_certificate_it_was_given() {
     let folder = Folder::new();
     let (server, client) = cluster(&folder).await;
-    let config = serde_json::json!({
+    let config = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "sojourn"},
         "data": {"lab.yaml": "publicURL: https://people.example"},
     });
@@ -149,4 +165,65 @@ async fn every_replica_serves_people_over_tls_with_the_certificate_it_was_given(
     assert!(front.starts_with("HTTP/1.1 401"), "{front}");
     let ended = first.ended();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_speak_tls_to_whom_they_trust_and_show_a_token_wherever_it_comes_from() {
+    let folder = Folder::new();
+    let (server, client) = cluster(&folder).await;
+    let (token, given) = (token(&client).await, given(&folder));
+    let operator = operator(&server.kubeconfig(), &given);
+    operator.stderr_line("The operator is up.");
+    let web = operator.field("web");
+    assert!(web.starts_with("https://127.0.0.1:"), "{web}");
+
+    let administrator = server.kubeconfig();
+    let write = |name: &str, text: &str| {
+        let file = folder.join(name);
+        std::fs::write(&file, text).expect("written");
+        file.display().to_string()
+    };
+    let credential = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "status": {"token": token},
+    });
+    let exec = json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never",
+        "command": "cat", "args": [write("credential.json", &credential.to_string())],
+    }});
+    let file = json!({"tokenFile": write("token", &format!("{token}\n"))});
+    let password = json!({"username": "ada", "password": "ada's"});
+    let kubeconfig =
+        |name: &str, user: &Value| kubeconfig_of(&administrator, user, &folder.join(name));
+    let by_program = kubeconfig("program.kubeconfig", &exec);
+    let by_file = kubeconfig("file.kubeconfig", &file);
+    let open = |kubeconfig: &str, more: &[&str], roots: &str| -> Ended {
+        let mut open = command(&["open", "--print", "--web", &web, "--kubeconfig", kubeconfig]);
+        open.args(more).env("SSL_CERT_FILE", roots).env_remove("SSL_CERT_DIR");
+        Running::start(open).ended()
+    };
+
+    let nobody = write("nobody.crt", "");
+    let named = ["--web-ca", given.certificate.as_str()];
+    for (kubeconfig, more, roots) in [
+        (&by_program, &named[..], &nobody),
+        (&by_file, &named[..], &nobody),
+        // An authority of the system.
+        (&by_file, &[][..], &given.certificate),
+    ] {
+        let ended = open(kubeconfig, more, roots);
+        assert_eq!(ended.code, Some(0), "{kubeconfig} {more:?}: {}", ended.stderr);
+        assert!(ended.stdout.starts_with("https://"), "{}", ended.stdout);
+    }
+
+    let untrusted = open(&by_file, &[], &nobody);
+    assert_eq!(untrusted.code, Some(3), "{}", untrusted.stderr);
+    for words in ["is not trusted", "--web-ca FILE"] {
+        assert!(untrusted.stderr.contains(words), "{words}: {}", untrusted.stderr);
+    }
+    for user in [json!({}), password] {
+        let unknown = open(&kubeconfig("unknown.kubeconfig", &user), &named, &nobody);
+        assert_eq!(unknown.code, Some(2), "{user}: {}", unknown.stderr);
+        assert!(unknown.stderr.contains("has no token to show"), "{user}: {}", unknown.stderr);
+    }
 }

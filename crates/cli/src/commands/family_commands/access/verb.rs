@@ -10,7 +10,7 @@ use sojourn_core::term::words;
 
 use super::super::super::people::PeopleClient;
 use super::super::super::{connect, request, table};
-use crate::args::{Connection, Extend, Output};
+use crate::args::{Connection, Extend, Output, People};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
@@ -143,9 +143,8 @@ struct Place {
     #[arg(short, long, default_value = "table")]
     output: Output,
 
-    /// Where people are served [default: where `sojourn up` on the same data says]
-    #[arg(long, value_name = "URL")]
-    web: Option<String>,
+    #[command(flatten)]
+    people: People,
 
     #[command(flatten)]
     connection: Connection,
@@ -153,7 +152,7 @@ struct Place {
 
 impl Place {
     async fn client(&self) -> Result<PeopleClient, Failure> {
-        PeopleClient::find(&self.connection, self.web.as_deref()).await
+        PeopleClient::find(&self.connection, &self.people).await
     }
 }
 
@@ -231,7 +230,7 @@ pub(super) async fn extend(asked: &Extend, printer: Printer) -> Result<(), Failu
     }
     let name = session_name(&named.to_string())
         .map_err(|error| Failure::new(Exit::Usage, anyhow!("{named}: {error}"), ""))?;
-    let client = PeopleClient::find(&asked.connection, asked.web.as_deref()).await?;
+    let client = PeopleClient::find(&asked.connection, &asked.people).await?;
     let session = post(&client, access::Verb::Extend, &name, None).await?;
     printer.good(outcome(&name, &session));
     Ok(())

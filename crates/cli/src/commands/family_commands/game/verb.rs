@@ -15,7 +15,7 @@ use super::super::super::people::PeopleClient;
 use super::super::super::request::annotate;
 use super::super::super::table;
 use super::super::of_kind;
-use crate::args::{Connection, Named, Output};
+use crate::args::{Connection, Named, Output, People};
 use crate::exit::{Exit, Failure};
 use crate::printer::Printer;
 
@@ -63,9 +63,8 @@ pub(super) struct Allocate {
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     wait: u64,
 
-    /// Where people are served [default: where `sojourn up` says]
-    #[arg(long, value_name = "URL")]
-    web: Option<String>,
+    #[command(flatten)]
+    people: People,
 
     /// How to write it
     #[arg(short, long, default_value = "table")]
@@ -111,7 +110,7 @@ fn label(text: &str) -> Result<(String, String), String> {
 }
 
 async fn allocate(args: Allocate) -> Result<(), Failure> {
-    let people = PeopleClient::find(&args.connection, args.web.as_deref()).await?;
+    let people = PeopleClient::find(&args.connection, &args.people).await?;
     let request_id = match args.request_id {
         Some(id) => id,
         None => new_request_id()?,
