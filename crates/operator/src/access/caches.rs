@@ -27,6 +27,10 @@ const FOREIGN_STATUS_DELAY: SignedDuration = SignedDuration::from_mins(5);
 /// How long use that was written may wait for one: its deadline moves on, and nothing else follows from it.
 const USE_DELAY: SignedDuration = SignedDuration::from_secs(10);
 
+/// After how many seconds the watch of sessions is opened anew at the latest. What somebody does to a session through
+/// another replica is known by this watch alone, so a connection that died must not be believed in for long.
+const SESSION_WATCH_SECONDS: u32 = 30;
+
 /// Label of a session: a hash of its user, by which the sessions of one are listed.
 pub(super) const USER_LABEL: &str = "access.sojourn.dev/user";
 
@@ -91,7 +95,8 @@ impl AccessCaches {
         tasks: &mut Tasks,
     ) {
         let (caches, api) = (self.clone(), Api::<Guarded<BreakglassSession>>::all(client.clone()));
-        let selection = watching.everything();
+        let timeout_seconds = watching.timeout_seconds.min(SESSION_WATCH_SECONDS);
+        let selection = WatchSettings { timeout_seconds, ..watching }.everything();
         tasks.spawn("sessions", async move {
             let changed = |change: &Change<'_, _>| caches.session_changed(change);
             caches.sessions.follow(api, selection, read_session, changed).await;
