@@ -12,6 +12,7 @@ use sojourn_core::access::session::{State, Terms};
 use sojourn_core::key::Key;
 use sojourn_core::moment::ceil_second;
 use sojourn_core::term::Term;
+use sojourn_drivers::notify::Notice;
 use sojourn_operator::clock::VirtualClock;
 
 use crate::event_log::{EventLog, invariants};
@@ -27,6 +28,8 @@ const MAX_WATCH_SILENCE: SignedDuration =
     SignedDuration::from_secs(MAX_SILENCE.as_secs() as i64 + 5);
 /// A replica that is killed loses at most so much of what it saw, with what a write that failed waits.
 const MAX_LOST: SignedDuration = SignedDuration::from_secs(75);
+/// The stage of such a notice's id that says when a session ends unless it is used.
+const IDLE_WARNING: &str = "idle-warning";
 /// So much of the time in which nobody can be asked may go unnoticed at its ends.
 const UNNOTICED: SignedDuration = SignedDuration::from_secs(25);
 
@@ -35,6 +38,8 @@ invariants! {
     Invariant {
         /// Nothing ends for want of use before its time, counted from what was really used and really blind.
         NotEarly,
+        /// Nor before a time that its user was told.
+        Promised,
         /// Nothing is allowed after the deadline, by the clock of the replica that decides.
         NothingAfterDeadline,
         /// What is counted is what was allowed.
@@ -94,6 +99,8 @@ struct Life {
     /// When it was to end before somebody ended it, if somebody did.
     before_act: Option<Timestamp>,
     uses: Vec<Use>,
+    /// The latest time at which its user was told that it ends unless it is used.
+    promised: Option<Timestamp>,
 }
 
 /// Records what happens to sessions.
@@ -109,6 +116,8 @@ pub struct SessionChecker {
     unwritable: Vec<Stretch>,
     pub uses: u64,
     pub idle_expiries: u64,
+    /// How often somebody was told when a session ends unless it is used.
+    pub promises: u64,
     pub expiries: u64,
     pub deletions: u64,
     /// How long sessions that have ended were active, all together.
@@ -135,6 +144,7 @@ impl SessionChecker {
             unwritable: Vec::new(),
             uses: 0,
             idle_expiries: 0,
+            promises: 0,
             expiries: 0,
             deletions: 0,
             active_for: SignedDuration::ZERO,
@@ -236,6 +246,16 @@ impl SessionChecker {
         }
     }
 
+    /// Somebody gets a mail.
+    pub(super) fn told(&mut self, notice: &Notice) {
+        let mut parts = notice.id.split('.');
+        let (Some(uid), Some(IDLE_WARNING)) = (parts.next(), parts.next()) else { return };
+        if let Some(life) = self.lives.get_mut(uid) {
+            life.promised = life.promised.max(notice.facts.deadline);
+            self.promises += 1;
+        }
+    }
+
     pub(super) fn saw(&mut self, object: BreakglassSession) {
         let uid = object.uid().unwrap_or_default();
         let key = Key::new(object.namespace().unwrap_or_default(), object.name_any());
@@ -252,6 +272,7 @@ impl SessionChecker {
                 ended_at: None,
                 before_act: None,
                 uses: Vec::new(),
+                promised: None,
             };
             self.lives.insert(uid.clone(), life);
         }
@@ -318,7 +339,11 @@ impl SessionChecker {
             .fold(SignedDuration::ZERO, SignedDuration::saturating_add);
         let least = life.least_span(last_use.is_some());
         let due = least.map(|span| from + span + blind - MAX_EARLY);
-        let key = life.key.clone();
+        let (key, promised) = (life.key.clone(), life.promised);
+        if let Some(promised) = promised.filter(|promised| now < *promised - MAX_EARLY) {
+            let message = format!("it ends at {now}, and its user was told {promised}");
+            self.violated(Invariant::Promised, &key, message);
+        }
         if due.is_none_or(|due| now < due) {
             let message = format!(
                 "it ends at {now}, was last used at {last_use:?}, counts from {from} with {blind:#} \

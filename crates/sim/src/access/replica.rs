@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use sojourn_apiserver::{ExtensionAuthorizer, ExtensionDecision, Question};
 use sojourn_drivers::metrics::Metrics as MetricsServer;
-use sojourn_drivers::notify::fake::Script;
+use sojourn_drivers::notify::fake::{Script, ScriptedAttempt};
 use sojourn_drivers::notify::{Channel, Zone};
 use sojourn_drivers::probe::fake::ScriptedProbe;
 use sojourn_drivers::probe::{Observation, Probe};
@@ -114,8 +114,14 @@ impl Surroundings {
         skewed: bool,
     ) -> Self {
         let mail = {
-            let clock = clock.clone();
-            Script::accepting(move || clock.now())
+            let (clock, checker) = (clock.clone(), checker.clone());
+            Script::new(
+                move || clock.now(),
+                move |notice| {
+                    checker.lock().told(notice);
+                    ScriptedAttempt::default()
+                },
+            )
         };
         Self(Arc::new(Shared {
             clock,

@@ -36,6 +36,7 @@ async fn a_session_is_requested_approved_used_left_alone_and_kept_on_record() {
     // Ten minutes later nobody may do anything any more, and a moment later that is on record.
     simulation.pass(MINUTE * 9).await;
     assert_eq!(told(&simulation, &key), ["requested", "approved", "idle-warning"]);
+    assert_eq!(simulation.checker.lock().promises, 1, "no session ends for want of use before it");
     simulation.pass(MINUTE * 2).await;
     assert!(!simulation.uses(ADA).await);
     let ended = simulation.until(LATE, &key, is(State::IdleExpired)).await;
