@@ -11,7 +11,6 @@ use sojourn_api::access::{BreakglassSession, session};
 use sojourn_core::access::session::{State, Terms};
 use sojourn_core::key::Key;
 use sojourn_core::moment::ceil_second;
-use sojourn_core::term::Term;
 use sojourn_drivers::notify::Notice;
 use sojourn_operator::clock::VirtualClock;
 
@@ -439,6 +438,16 @@ impl Life {
         first.unwrap_or(self.terms.idle_timeout).span()
     }
 
+    /// The longest time without use that a replica may go by: until the first use there is but one, and after it somebody
+    /// may not have heard of it yet. Nothing, if it does not end for that.
+    fn longest_span(&self) -> Option<SignedDuration> {
+        let unused = self.least_span(false)?;
+        if self.uses.is_empty() {
+            return Some(unused);
+        }
+        self.least_span(true).map(|used| used.max(unused))
+    }
+
     /// When it ends at the latest, whoever decides. What somebody did elsewhere a replica learns from its watch, which
     /// may be silent for a while.
     fn deadline_known_to_all(&self) -> Option<Timestamp> {
@@ -451,11 +460,7 @@ impl Life {
     fn latest_deadline(&self) -> Option<Timestamp> {
         let status = status_of(&self.last);
         let expires_at = status.expires_at.map(|time| time.0);
-        let longest = [Some(self.terms.idle_timeout), self.terms.first_use_timeout];
-        if longest.into_iter().flatten().any(|term| matches!(term, Term::Never)) {
-            return expires_at;
-        }
-        let longest = longest.into_iter().flatten().filter_map(Term::span).max()?;
+        let Some(longest) = self.longest_span() else { return expires_at };
         let last_use = self.uses.iter().map(|one| ceil_second(one.at)).max();
         let activated_at = status.activated_at.map(|time| time.0);
         let restarted_at = status.idle_restarted_at.map(|time| time.0);
