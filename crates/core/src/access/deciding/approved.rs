@@ -29,7 +29,7 @@ pub(super) fn decide(builder: &mut Builder<'_>) {
     builder.next.retained_until = None;
     let expires_at = complete(builder);
     if duplicate::end_later(builder, State::Expired) {
-        return;
+        return builder.record_end(NoticeKind::Expired);
     }
     fold_gone_replicas(builder);
     restore_last_use(builder);

@@ -258,6 +258,8 @@ fn of_two_approved_sessions_the_older_is_kept() {
     newer.settle();
     assert_eq!(kept.is(), State::Approved);
     assert_eq!(ended(&newer), (State::Expired, Some(ReasonEnded::DuplicateCleanup)));
+    // Its user had it, and is told that it has ended.
+    assert_eq!([&kept, &newer].map(|one| one.sent(NoticeKind::Expired)), [0, 1]);
     // Of the same age: one of them, and the same one wherever it is decided.
     let mut twin = older.clone();
     twin.session.uid = "u2".to_owned();
