@@ -17,6 +17,8 @@ pub const AUTHORIZED_TTL: SignedDuration = SignedDuration::from_mins(5);
 /// A use is stored at the latest so long after it.
 const STORED_WITHIN: SignedDuration = SignedDuration::from_secs(30);
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
+/// The shortest idle timeout: of a session that may be unused for so long, it must be known whether it was used.
+const MAX_CANARY_INTERVAL: SignedDuration = SignedDuration::from_mins(1);
 /// What both kinds allow.
 const MAX_RETENTION: SignedDuration = SignedDuration::from_hours(365 * 24);
 /// So many clusters beside our own are watched: each costs every replica four watches, and what is on record
@@ -375,8 +377,8 @@ impl FamilyConfig for AccessConfig {
             let message = "must be from 1s to 30s: whoever decides waits for a use no longer";
             report.note("activityInterval", message);
         }
-        if self.canary_interval < SECOND {
-            report.note("canaryInterval", "must be at least 1s");
+        if self.canary_interval < SECOND || self.canary_interval > MAX_CANARY_INTERVAL {
+            report.note("canaryInterval", "must be from 1s to 1m: what is known is as old as that");
         }
         self.retention.check(&mut report);
         self.check_addresses(&mut report);

@@ -137,6 +137,14 @@ allowedAddresses: [everywhere]
 }
 
 #[test]
+fn canaries_are_neither_a_flood_nor_too_rare() {
+    for (interval, good) in [("999ms", false), ("1s", true), ("1m", true), ("61s", false)] {
+        let found = read(&format!("canaryInterval: {interval}\n"));
+        assert_eq!(found.is_ok(), good, "{interval}: {:?}", found.err());
+    }
+}
+
+#[test]
 fn a_kubeconfig_is_another_clusters_and_each_has_its_own() {
     let found = read(
         r#"
