@@ -52,6 +52,7 @@ use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 
 use self::authorizer::{AccessAuthorizer, AuthorizerOptions, DecisionMetrics, Hooks};
+pub use self::caches::SESSION_WATCH_SECONDS;
 use self::caches::{AccessCaches, read_state_of, read_usage_of};
 use self::canary::{CanaryKey, CanarySenders};
 use self::cluster::{ClusterWatcher, Clusters};

@@ -27,7 +27,7 @@ use crate::rng::Rng;
 use crate::trace::Trace;
 
 /// A watch that lost an event stays silent for at most so long, as a dead connection would.
-pub const MAX_SILENCE: Duration = Duration::from_secs(290);
+const MAX_SILENCE: Duration = Duration::from_secs(290);
 /// The timeout of watches that are not to be opened again all the time.
 const LONG_WATCH_SECONDS: &str = "timeoutSeconds=100000000";
 
@@ -84,6 +84,8 @@ pub struct Faults {
     requests: AtomicU64,
     /// Watches are silent until there were so many orders to cut them.
     silent_until: AtomicU64,
+    /// Watches of these kinds, by their plurals, are silent for at most so long.
+    silences: Mutex<BTreeMap<&'static str, Duration>>,
     held: watch::Sender<HeldWrites>,
     /// How often each object was written within the hour since the first of these writes.
     lately: Mutex<HashMap<String, (Instant, u64)>>,
@@ -115,6 +117,7 @@ impl Faults {
             cuts: watch::Sender::new(0),
             requests: AtomicU64::new(0),
             silent_until: AtomicU64::new(0),
+            silences: Mutex::default(),
             held: watch::Sender::default(),
             lately: Mutex::default(),
             hot: Mutex::default(),
@@ -180,6 +183,18 @@ impl Faults {
     /// Silences every open watch until it is cut.
     pub fn silence_watches(&self) {
         self.silent_until.store(*self.cuts.borrow() + 1, Ordering::Relaxed);
+    }
+
+    /// Clients give up a silent watch of a kind, named by its plural, sooner than others.
+    pub fn bound_silence(&self, plural: &'static str, longest: Duration) {
+        let mut silences = self.silences.lock().unwrap_or_else(PoisonError::into_inner);
+        silences.insert(plural, longest);
+    }
+
+    fn max_silence(&self, path: &str) -> Duration {
+        let plural = path.rsplit('/').next().unwrap_or_default();
+        let silences = self.silences.lock().unwrap_or_else(PoisonError::into_inner);
+        silences.get(plural).copied().unwrap_or(MAX_SILENCE)
     }
 
     /// Whether the API can be reached from now on. While it cannot, every watch is cut and every request fails.
@@ -457,7 +472,8 @@ impl http_body::Body for Watch {
         if frame.is_none() || !faults.fails(faults.rates.lost, "lost", &self.path) {
             return Poll::Ready(frame);
         }
-        let times = faults.rng.split(&self.path).below(MAX_SILENCE.as_secs());
+        let longest = faults.max_silence(&self.path).as_secs();
+        let times = faults.rng.split(&self.path).below(longest);
         let mut silence = Box::pin(tokio::time::sleep(Duration::from_secs(times)));
         let over = silence.as_mut().poll(context).is_ready();
         self.silence = Some(silence);
@@ -480,6 +496,16 @@ mod tests {
             .unwrap();
         let long = with_long_timeout(&uri).unwrap().to_string();
         assert_eq!(long, "/apis/a/v1/b?&watch=true&labelSelector=x&timeoutSeconds=100000000");
+    }
+
+    #[test]
+    fn how_long_a_watch_is_silent_is_bounded_by_its_kind() {
+        let faults = Faults::new(Rates::default(), Rng::new(0), false, Trace::starting_now());
+        let bound = Duration::from_secs(35);
+        faults.bound_silence("machines", bound);
+        assert_eq!(faults.max_silence("/apis/a/v1/machines"), bound);
+        assert_eq!(faults.max_silence("/apis/a/v1/namespaces/b/machines"), bound);
+        assert_eq!(faults.max_silence("/apis/a/v1/machinegroups"), MAX_SILENCE);
     }
 
     #[test]

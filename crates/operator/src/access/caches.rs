@@ -29,7 +29,7 @@ const USE_DELAY: SignedDuration = SignedDuration::from_secs(10);
 
 /// After how many seconds the watch of sessions is opened anew at the latest. What somebody does to a session through
 /// another replica is known by this watch alone, so a connection that died must not be believed in for long.
-const SESSION_WATCH_SECONDS: u32 = 30;
+pub const SESSION_WATCH_SECONDS: u32 = 30;
 
 /// Label of a session: a hash of its user, by which the sessions of one are listed.
 pub(super) const USER_LABEL: &str = "access.sojourn.dev/user";

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
@@ -12,19 +13,22 @@ use sojourn_core::access::session::{State, Terms};
 use sojourn_core::key::Key;
 use sojourn_core::moment::ceil_second;
 use sojourn_drivers::notify::Notice;
+use sojourn_operator::access::SESSION_WATCH_SECONDS;
 use sojourn_operator::clock::VirtualClock;
 
 use crate::event_log::{EventLog, invariants};
-use crate::fault::MAX_SILENCE;
 use crate::simulation::Checker;
 
 /// Clocks differ by so much at most, twice: of who saw a use and of who decides.
 const MAX_EARLY: SignedDuration = SignedDuration::from_secs(4);
 /// So late, at most, an end is seen after it was decided: it is written and watched for in between.
 const MAX_SEEN_LATE: SignedDuration = SignedDuration::from_secs(1);
-/// So long a watch of a replica may be silent without its noticing, with what clocks differ by.
-const MAX_WATCH_SILENCE: SignedDuration =
-    SignedDuration::from_secs(MAX_SILENCE.as_secs() as i64 + 5);
+/// So long a watch of sessions may be silent: kube's watcher waits for 5 s beyond the time that it asked for.
+pub(super) const MAX_SESSION_SILENCE: Duration =
+    Duration::from_secs(SESSION_WATCH_SECONDS as u64 + 5);
+/// So late a replica learns what somebody did at another one, with a few lists that fail and what clocks differ by.
+const MAX_WATCH_LAG: SignedDuration =
+    SignedDuration::from_secs(MAX_SESSION_SILENCE.as_secs() as i64 + 25);
 /// A replica that is killed loses at most so much of what it saw, with what a write that failed waits.
 const MAX_LOST: SignedDuration = SignedDuration::from_secs(75);
 /// The stage of such a notice's id that says when a session ends unless it is used.
@@ -233,8 +237,12 @@ impl SessionChecker {
         for uid in uids {
             self.uses += 1;
             let Some(life) = self.lives.get_mut(uid) else { continue };
-            let deadline = life.deadline_known_to_all();
+            let deadline = life.deadline_known_to_all(&self.unwritable);
             life.uses.push(Use { at, replica: replica.to_owned() });
+            if life.before_act.is_some() {
+                // Whoever has not heard of that act goes by this use.
+                life.before_act = life.before_act.max(life.latest_deadline());
+            }
             let key = life.key.clone();
             self.log.note(format!("{key} is used through {replica}"));
             if let Some(deadline) = deadline.filter(|deadline| at >= *deadline) {
@@ -449,11 +457,18 @@ impl Life {
     }
 
     /// When it ends at the latest, whoever decides. What somebody did elsewhere a replica learns from its watch, which
-    /// may be silent for a while.
-    fn deadline_known_to_all(&self) -> Option<Timestamp> {
+    /// may be silent for a while, and which cannot be opened in `outages` of the API.
+    fn deadline_known_to_all(&self, outages: &[Stretch]) -> Option<Timestamp> {
         let Some(before_act) = self.before_act else { return self.latest_deadline() };
-        let learnt = self.ended_at.map(|ended| ended + MAX_WATCH_SILENCE);
-        learnt.map(|learnt| learnt.min(before_act))
+        let ended_at = self.ended_at?;
+        let mut learnt = ended_at + MAX_WATCH_LAG;
+        for outage in outages.iter().filter(|outage| outage.end.is_none_or(|end| end > ended_at)) {
+            if outage.begin < learnt {
+                // Afterwards as much passes until the next try.
+                learnt = outage.end.map_or(before_act, |end| learnt.max(end + MAX_WATCH_LAG));
+            }
+        }
+        Some(learnt.min(before_act))
     }
 
     /// When it ends at the latest, by what was really used and by what is on record.

@@ -24,7 +24,7 @@ use sojourn_operator::admission;
 use sojourn_rbac::User;
 use tokio::task::JoinSet;
 
-use super::invariants::SessionChecker;
+use super::invariants::{MAX_SESSION_SILENCE, SessionChecker};
 use super::replica::{Follower, Surroundings};
 use super::{Access, NAME};
 use crate::fault::Rates;
@@ -85,6 +85,7 @@ impl AccessSimulation {
             providers: admission::Providers::default(),
         })
         .await;
+        api.faults.bound_silence("breakglasssessions", MAX_SESSION_SILENCE);
         let SimulatedApi { clock, client, engine, .. } = &api;
         let checker = SharedRecord::new(SessionChecker::new(clock.clone()));
         let drivers = Surroundings::new(clock.clone(), checker.clone(), setting.skewed);
