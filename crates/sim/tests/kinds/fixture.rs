@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -196,10 +197,25 @@ pub(crate) async fn create_examples(client: &Client, folder: &str) -> Vec<String
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text).expect("YAML");
         for object in objects {
             create(client, &object).await.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            if object["kind"] == "Namespace" {
+                until_pods_may_be_made(client, &object).await;
+            }
             kinds.push(object["kind"].as_str().expect("a kind").to_owned());
         }
     }
     kinds
+}
+
+/// The API makes the ServiceAccount of a new namespace a moment later, and refuses Pods until then.
+async fn until_pods_may_be_made(client: &Client, namespace: &Value) {
+    let name = namespace["metadata"]["name"].as_str().expect("a name");
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), name);
+    let made = async {
+        while accounts.get_opt("default").await.expect("an answer").is_none() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), made).await.expect("it is made");
 }
 
 /// The fields that a refusal names, with what it says of each.
