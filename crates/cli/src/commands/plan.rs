@@ -25,7 +25,7 @@ use crate::printer::Printer;
 const MAX_SHOWN_EVENTS: usize = 8;
 /// What is left out where there is no room, the least first: how far away a time is tells when it is, and
 /// why something comes is told by `sojourn why`.
-const LEAST_COLUMNS: [&[&str]; 4] =
+const MIN_COLUMNS: [&[&str]; 4] =
     [&["AT"], &["WHY"], &["AT", "WHY"], &["AT", "WHY", "NAMESPACE"]];
 /// What is done to an object when nobody keeps it any more.
 const KEEP_ENDS: &str = "KeepEnds";
@@ -147,7 +147,7 @@ fn show(
     let rows: Vec<_> = upcoming.iter().map(row).collect();
     let out = match output {
         ListOutput::Wide => &[][..],
-        _ => table::left_out(head, &rows, &LEAST_COLUMNS, table::room()),
+        _ => table::left_out(head, &rows, &MIN_COLUMNS, table::room()),
     };
     let (head, rows) = table::without(head, rows, out);
     table::table(&head, &rows);
