@@ -25,8 +25,7 @@ use crate::printer::Printer;
 const MAX_SHOWN_EVENTS: usize = 8;
 /// What is left out where there is no room, the least first: how far away a time is tells when it is, and
 /// why something comes is told by `sojourn why`.
-const MIN_COLUMNS: [&[&str]; 4] =
-    [&["AT"], &["WHY"], &["AT", "WHY"], &["AT", "WHY", "NAMESPACE"]];
+const MIN_COLUMNS: [&[&str]; 4] = [&["AT"], &["WHY"], &["AT", "WHY"], &["AT", "WHY", "NAMESPACE"]];
 /// What is done to an object when nobody keeps it any more.
 const KEEP_ENDS: &str = "KeepEnds";
 

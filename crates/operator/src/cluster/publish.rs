@@ -1,7 +1,8 @@
 //! Publish: the status that holds what was decided, and what people are told of it.
 
 use jiff::Timestamp;
-use kube::{Resource as _, ResourceExt as _};
+use kube::{Api, Resource as _, ResourceExt as _};
+use sojourn_api::cluster::ClusterDeployment;
 use sojourn_api::cluster::convert::{write_conditions, write_state};
 use sojourn_api::cluster::name::condition::{ACCEPTED, HELD};
 use sojourn_api::cluster::status::ClusterDeploymentStatus;
@@ -121,7 +122,20 @@ impl Family {
         if let Some(object) = object {
             self.caches.wrote(&snapshot.key, object);
         }
+        if matches!(written, Err(RequestError::Outdated { .. })) {
+            self.catch_up(snapshot, &api).await;
+        }
         written
+    }
+
+    /// Reads a cluster that somebody else has changed. A watch may be silent for minutes, and what providers answer
+    /// meanwhile wakes a cluster whose looks would all be decided on what was, and refused.
+    async fn catch_up(&self, snapshot: &ClusterSnapshot, api: &Api<ClusterDeployment>) {
+        if let Ok(Some(now)) = api.get_opt(&snapshot.key.name).await
+            && now.metadata.uid.as_deref() == Some(&*snapshot.uid())
+        {
+            self.caches.wrote(&snapshot.key, now);
+        }
     }
 
     /// Remembers where records are kept of a cluster that sleeps: without a finalizer of ours nobody is asked before
