@@ -21,7 +21,9 @@ const FIELD_MANAGER: &str = "sojourn-cli";
 const CONTENT_TYPE: &str = "application/apply-patch+yaml";
 /// How the server begins what it says of fields that a kind does not have.
 const NO_FIT: &str = "failed to create typed patch object";
-/// How long a kind that was just defined may take until it is served, and how often it is looked for.
+/// What it says of a Pod whose namespace has no account yet.
+const NO_ACCOUNT: &str = "serviceaccount \"default\" not found";
+/// How long a kind that was just defined, or the account of a new namespace, may take until it is served, and how often it is looked for.
 const DEFINITION_TIMEOUT: Duration = Duration::from_secs(15);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -30,8 +32,14 @@ pub(super) fn run(apply: Apply, printer: Printer) -> Result<(), Failure> {
     connect::run(async move {
         let api_context = ApiContext::find(&apply.connection).await?;
         let resources = Resources::discover(&api_context).await?;
-        let mut applier =
-            Applier { api_context, resources, apply: &apply, printer, defined: Vec::new() };
+        let mut applier = Applier {
+            api_context,
+            resources,
+            apply: &apply,
+            printer,
+            defined: Vec::new(),
+            made: Vec::new(),
+        };
         let (mut applied, mut failed, count) = (Vec::new(), 0, manifests.len());
         for manifest in &manifests {
             match applier.apply(manifest).await {
@@ -64,6 +72,8 @@ struct Applier<'a> {
     printer: Printer,
     /// The kinds that were defined on the way: group and kind.
     defined: Vec<(String, String)>,
+    /// The namespaces that were made on the way.
+    made: Vec<String>,
 }
 
 impl Applier<'_> {
@@ -85,11 +95,23 @@ impl Applier<'_> {
                 {
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
+                // The account that Pods of a new namespace run as is made a moment after it.
+                Err(kube::Error::Api(status))
+                    if status.code == 403
+                        && status.message.contains(NO_ACCOUNT)
+                        && self.made.contains(&namespace)
+                        && Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                }
                 Err(error) => return Err(self.refused(error, &named, manifest, &namespace)),
                 Ok(answer) => break answer,
             }
         };
         self.defined.extend(definition(&answer.body));
+        if manifest.api_version == "v1" && manifest.kind == "Namespace" {
+            self.made.push(manifest.name.clone());
+        }
         if self.apply.output.is_some() {
             return Ok(Some((named, answer.body)));
         }

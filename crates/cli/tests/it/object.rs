@@ -297,6 +297,27 @@ async fn delete_waits_for_finalizers_and_says_which() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
 }
 
+/// The account that Pods run as is made a moment after their namespace.
+#[tokio::test]
+async fn a_namespace_and_a_pod_in_it_are_applied_together() {
+    let stage = Fixture::empty(&["--no-pods"]).await;
+    let folder = Folder::new();
+    for round in 0..5 {
+        let file = folder.join("both.yaml");
+        let text = format!(
+            "{{apiVersion: v1, kind: Namespace, metadata: {{name: new-{round}}}}}\n---\n\
+             {{apiVersion: v1, kind: Pod, metadata: {{name: web, namespace: new-{round}}}, \
+             spec: {{containers: [{{name: web, image: none}}]}}}}\n"
+        );
+        std::fs::write(&file, text).expect("written");
+        let mut typed = command(&["apply", "-f"]);
+        typed.arg(&file).arg("--kubeconfig").arg(&stage.kubeconfig);
+        let ended = Running::start(typed).ended();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        assert_eq!(ended.stdout, format!("namespace/new-{round} created\npod/web created"));
+    }
+}
+
 #[tokio::test]
 async fn a_watch_shows_what_is_there_and_what_changes() {
     let stage = Fixture::empty(&["--no-pods", "--no-controllers"]).await;
